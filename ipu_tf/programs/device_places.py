@@ -38,20 +38,20 @@ class DevicePlace:
 
 
 class DevicePlaces:
-    """Finds the places of operations in a device program.
+    """Finds the places of operations in device programs.
 
     Args:
-        device: The program; None for one that has none.
+        devices: The programs; None for one that has none.
     """
 
-    def __init__(self, device: DeviceProgram | None) -> None:
-        self._device = device
-        self._steps: dict[str, list[tuple[StageProgram, int, Step]]] = {}
-        for stage in () if device is None else device.stages:
-            for number, step in enumerate(stage.program.steps):
-                if step.op_name and step.supersteps:
-                    found = self._steps.setdefault(own_name(step.op_name), [])
-                    found.append((stage, number, step))
+    def __init__(self, *devices: DeviceProgram | None) -> None:
+        self._steps: dict[str, list[tuple[DeviceProgram, StageProgram, int, Step]]] = {}
+        for device in (one for one in devices if one is not None):
+            for stage in device.stages:
+                for number, step in enumerate(stage.program.steps):
+                    if step.op_name and step.supersteps:
+                        found = self._steps.setdefault(own_name(step.op_name), [])
+                        found.append((device, stage, number, step))
 
     def of(self, op_name: str, shape: Sequence[int], index: Sequence[int]) -> DevicePlace | None:
         """Returns the place of an operation; None if no step of the program is its own.
@@ -64,12 +64,12 @@ class DevicePlaces:
             index: Indices of an element of the result.
         """
         steps = self._steps.get(op_name)
-        if steps is None or self._device is None:
+        if steps is None:
             return None
-        found = [(entry, _last_that_computes(entry[2])) for entry in steps]
+        found = [(entry, _last_that_computes(entry[3])) for entry in steps]
         tiles = [None if one is None else tile_of_element(one, shape, index) for _, one in found]
         chosen = next((number for number, tile in enumerate(tiles) if tile is not None), 0)
-        (stage, number, _), superstep = found[chosen]
+        (device, stage, number, _), superstep = found[chosen]
         ranges = () if superstep is None else _ranges(superstep)
         return DevicePlace(
             step=number,
@@ -77,8 +77,8 @@ class DevicePlaces:
             tiles=sum(last - first + 1 for first, last in ranges),
             tile_ranges=ranges,
             tile=tiles[chosen],
-            ipu=stage.ipu if len(self._device.ipus) > 1 else None,
-            stage=stage.index if len(self._device.stages) > 1 else None,
+            ipu=stage.ipu if len(device.ipus) > 1 else None,
+            stage=stage.index if len(device.stages) > 1 else None,
         )
 
 

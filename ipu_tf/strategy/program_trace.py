@@ -199,7 +199,7 @@ def executed(
     Joins ops, or lets XLA run the program. A trace that a tape records stays as it is.
     """
     float_exceptions.name_places(trace.tracer, trace.graph, device)
-    searches = _searches_of(trace)
+    searches = _searches_of(trace) if call.configuration.trace_numerics else None
     if is_recording():
         return trace.outputs, device
     choice = xla_engine.choose(
@@ -218,21 +218,20 @@ def executed(
     if choice.note and device is not None:
         device = dataclasses.replace(device, notes=(*device.notes, choice.note))
     if searches is not None:
-        searches.watch(outputs, gradients, device)
+        searches.watch(outputs, gradients, device, xla_random=choice.by_xla and is_jitted())
     return outputs, device
 
 
 def _searches_of(trace: ProgramTrace) -> NumericsSearches | None:
     """Returns the searches of a program that `simulator.trace_numerics` asks for; warns of one that
     cannot have any."""
-    if trace.tracer.snapshots is None:
-        return None
+    snapshots = trace.tracer.snapshots
     try:
+        if snapshots is None:
+            raise nonfinite_replay.CannotReplay("it is part of a function that XLA compiles whole")
         if is_recording():
             raise nonfinite_replay.CannotReplay("a GradientTape outside of it records it")
-        return searches_of(
-            trace.tracer, trace.graph, trace.operations, trace.outputs, trace.tracer.snapshots
-        )
+        return searches_of(trace.tracer, trace.graph, trace.operations, trace.outputs, snapshots)
     except nonfinite_replay.CannotReplay as reason:
         _LOG.warning(
             "Program '%s' is not traced by simulator.trace_numerics, which will not name the "
@@ -240,7 +239,8 @@ def _searches_of(trace: ProgramTrace) -> NumericsSearches | None:
             trace.tracer.program.name,
             reason,
         )
-        nonfinite_replay.forget(trace.tracer.snapshots)
+        if snapshots is not None:
+            nonfinite_replay.forget(snapshots)
         return None
 
 

@@ -376,9 +376,12 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if not device_programs.is_reported():
             return
         subject, key = call.subject, call.key
+        is_shown = not tracer.parts or _does_anything(program)
+        if not is_shown:
+            tracer.parts[0].nonfinite = program.nonfinite
         for part in tracer.parts:
             self._programs.add(subject, (part.name, *key), part)
-        if not tracer.parts or _does_anything(program):
+        if is_shown:
             self._programs.add(subject, key, program)
 
     def _say_what_is_not_converted(self, fn: Any) -> None:

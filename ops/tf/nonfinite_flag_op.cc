@@ -26,28 +26,20 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
-// One replica's replay may not begin within so many runs after that of another one began: it may still go on.
-constexpr int64_t kRunsApart = 128;
-
-// What is known of the runs of one program so far; its replicas count together.
+// What is known of the runs of one replica of a program so far.
 struct Runs {
   int64_t count = 0;
   bool nan = false;
   bool infinity = false;
-  int64_t last_replay = -kRunsApart, last_replica = 0;
+  StreamCalls begin, end;  // The calls of its streams at the beginning and at the end of the last run.
 };
 
-// The calls of the streams of one replica of a program, at the beginning and at the end of its last run.
-struct Calls {
-  StreamCalls begin, end;
-};
-
-// All of it; a test of a program ends with a few of these.
+// What is known of all programs.
 struct Process {
   std::mutex mutex;
-  std::map<int64_t, Runs> runs;                                 // By program.
-  std::map<std::pair<int64_t, int64_t>, Calls> calls;           // By program and replica.
+  std::map<std::pair<int64_t, int64_t>, Runs> runs;             // By program and replica.
   std::map<int64_t, std::deque<std::vector<Tensor>>> recorded;  // By stream of the record.
+  std::map<int64_t, Found> given;                               // What left the program, by stream of the record.
 };
 
 Process& TheProcess() {
@@ -67,6 +59,8 @@ struct Of {
     for (int64_t& record : records) record += replica * stride;
     for (int64_t& group : groups) group += replica * (stride / kStreamsOfGroup);
   }
+
+  Runs& RunsIn(Process& process) const { return process.runs[{program, replica}]; }
 
   // Forgets what ops with effects gave in a run.
   void Clear(Process& process) const {
@@ -89,37 +83,38 @@ class IpuNonfiniteFlag : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(1, {}, &run));
     OP_REQUIRES_OK(context, context->allocate_output(2, {}, &replica));
     replica->scalar<int64_t>()() = of_.replica;
+    is_first->scalar<bool>()() = false;
     Process& process = TheProcess();
-    bool nan_before;
+    bool nan_before, nan = false, infinity = false;
     {
       const std::lock_guard<std::mutex> lock(process.mutex);
-      Runs& runs = process.runs[of_.program];
+      Runs& runs = of_.RunsIn(process);
       run->scalar<int64_t>()() = ++runs.count;
       nan_before = runs.nan;
       if (!of_.groups.empty()) {
-        Calls& calls = process.calls[{of_.program, of_.replica}];
-        calls.begin = std::move(calls.end);
-        calls.end = CallsOf(of_.groups);
-        if (calls.begin.seeds != calls.end.seeds) calls.begin.calls.clear();
+        runs.begin = std::move(runs.end);
+        runs.end = CallsOf(of_.groups);
+        if (runs.begin.seeds != runs.end.seeds) runs.begin.calls.clear();
+      }
+      for (const int64_t record : of_.records) {
+        const auto given = process.given.find(record);
+        if (given == process.given.end()) continue;
+        nan = nan || given->second.nan;
+        infinity = infinity || given->second.infinity;
+        process.given.erase(given);
       }
     }
-    bool nan = false, infinity = false;
     for (int i = 0; i < results.size() && !nan_before; ++i) {
       const Found found = Scan(results[i]);
       nan = nan || found.nan;
       infinity = infinity || found.infinity;
     }
-    is_first->scalar<bool>()() = false;
     if (!nan && !infinity && of_.records.empty()) return;
     const std::lock_guard<std::mutex> lock(process.mutex);
-    Runs& runs = process.runs[of_.program];
-    const bool is_new = (nan && !runs.nan) || (infinity && !runs.infinity && !runs.nan);
-    const bool alone = runs.last_replica == of_.replica || runs.count - runs.last_replay >= kRunsApart;
-    if (!is_new || !alone) return of_.Clear(process);
-    runs.nan = runs.nan || nan;
+    Runs& runs = of_.RunsIn(process);
+    if (runs.nan || !(nan || (infinity && !runs.infinity))) return of_.Clear(process);
+    runs.nan = nan;
     runs.infinity = runs.infinity || infinity;
-    runs.last_replay = runs.count;
-    runs.last_replica = of_.replica;
     is_first->scalar<bool>()() = true;
   }
 
@@ -137,8 +132,8 @@ class IpuRewind : public tensorflow::OpKernel {
     Process& process = TheProcess();
     const std::lock_guard<std::mutex> lock(process.mutex);
     if (!of_.groups.empty()) {
-      const Calls& calls = process.calls[{of_.program, of_.replica}];
-      SetCalls(of_.groups, back_ ? calls.begin : calls.end);
+      const Runs& runs = of_.RunsIn(process);
+      SetCalls(of_.groups, back_ ? runs.begin : runs.end);
     }
     if (!back_) of_.Clear(process);
   }
@@ -152,14 +147,44 @@ class IpuReplayRecord : public tensorflow::OpKernel {
  public:
   explicit IpuReplayRecord(OpKernelConstruction* context) : OpKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("stream", &stream_));
+    OP_REQUIRES_OK(context, context->GetAttr("kept", &kept_));
   }
 
   void Compute(OpKernelContext* context) override {
+    Process& process = TheProcess();
+    if (!kept_) return Look(context, process);
     std::vector<Tensor> values;
     for (int i = 0; i < context->num_inputs(); ++i) values.push_back(context->input(i));
-    Process& process = TheProcess();
     const std::lock_guard<std::mutex> lock(process.mutex);
     process.recorded[stream_].push_back(std::move(values));
+  }
+
+ private:
+  void Look(OpKernelContext* context, Process& process) const {
+    for (int i = 0; i < context->num_inputs(); ++i) {
+      const Found found = Scan(context->input(i));
+      if (!found.nan && !found.infinity) continue;
+      const std::lock_guard<std::mutex> lock(process.mutex);
+      Found& given = process.given[stream_];
+      given.nan = given.nan || found.nan;
+      given.infinity = given.infinity || found.infinity;
+    }
+  }
+
+  int64_t stream_ = 0;
+  bool kept_ = true;
+};
+
+class IpuCheckNumber : public tensorflow::OpKernel {
+ public:
+  explicit IpuCheckNumber(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("stream", &stream_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    Tensor* number = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, {}, &number));
+    number->scalar<int64_t>()() = stream_;
   }
 
  private:
@@ -222,9 +247,16 @@ REGISTER_OP("IpuReplayRecord")
     .Input("values: T")
     .Attr("T: list(type) >= 1")
     .Attr("stream: int")
+    .Attr("kept: bool = true")
     .SetIsStateful()
     .SetShapeFn(NoResult)
-    .Doc("Keeps what an op with effects gave, for a replay of the run.");
+    .Doc("Keeps what an op with effects gave, for a replay of the run; or only looks at what leaves the program.");
+
+REGISTER_OP("IpuCheckNumber")
+    .Output("output: int64")
+    .Attr("stream: int")
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc("The number of a check of a replay, with that of the replica.");
 
 REGISTER_OP("IpuReplayTake")
     .Output("values: T")
@@ -237,6 +269,7 @@ REGISTER_OP("IpuReplayTake")
 REGISTER_KERNEL_BUILDER(Name("IpuNonfiniteFlag").Device(DEVICE_CPU), IpuNonfiniteFlag);
 REGISTER_KERNEL_BUILDER(Name("IpuRewind").Device(DEVICE_CPU), IpuRewind);
 REGISTER_KERNEL_BUILDER(Name("IpuReplayRecord").Device(DEVICE_CPU), IpuReplayRecord);
+REGISTER_KERNEL_BUILDER(Name("IpuCheckNumber").Device(DEVICE_CPU), IpuCheckNumber);
 REGISTER_KERNEL_BUILDER(Name("IpuReplayTake").Device(DEVICE_CPU), IpuReplayTake);
 
 }  // namespace

@@ -21,9 +21,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from ipu_tf.internals.graphs import in_jitted_function
 from ipu_tf.internals.tensorflow import FuncGraph, eager_context
-from ipu_tf.ops.kernels import library
+from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.programs.device_places import DevicePlaces
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.programs.op_names import LayerScopes
@@ -31,14 +30,17 @@ from ipu_tf.programs.program import Program
 from ipu_tf.runtime.execution.repeated_effects import first_unrepeatable, groups_of_streams
 from ipu_tf.runtime.execution.value_checks import FunctionChecks, summary
 from ipu_tf.runtime.execution.value_history import Cause, ValueHistory
+from ipu_tf.runtime.execution.xla_random_numbers import XlaDraw
 from ipu_tf.runtime.extraction import hlo_region
+from ipu_tf.runtime.replicas.replica_functions import STREAM_STRIDE
 from ipu_tf.runtime.tracing.call_ops import CALLS, add_call, functions_of
 from ipu_tf.runtime.tracing.function_copies import library_function
-from ipu_tf.runtime.tracing.snapshots import Snapshots, has_effect
+from ipu_tf.runtime.tracing.snapshots import COLLECTIVE, Snapshots, has_effect
 
 _LOG = logging.getLogger(__name__)
 
 _BEGIN, _END = -1, -2
+_COLLECTIVE = COLLECTIVE.removeprefix("Ipu")
 _serial = itertools.count()
 
 
@@ -99,12 +101,10 @@ def replay_of(
     """
     if not isinstance(graph, FuncGraph):
         raise CannotReplay("a session runs it")
-    if in_jitted_function(graph):
-        raise CannotReplay("it is part of a function that XLA compiles whole")
     repeated = []
     for op in operations:
         effect = _effect(graph, op)
-        if not effect:
+        if not effect or op.type == COLLECTIVE:
             repeated.append(op)
         elif any(hlo_region.is_variable(tensor) for tensor in op.inputs):
             raise CannotReplay(f"'{op.name}' ({op.type}) changes variables, and {effect}")
@@ -199,7 +199,7 @@ def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Te
     with tf.control_dependencies([call, *restored]):  # It may change no variable.
         forth = library.load().ipu_rewind(back=False, **replay.state)
     with tf.control_dependencies([forth]):
-        end = tf.numpy_function(log, [_END, *values], [])
+        end = tf.numpy_function(log, [_END, run[1], *values], [])
     with tf.control_dependencies([end]):
         return tf.constant(0)
 
@@ -209,7 +209,7 @@ def _checked_call(replay: Replay, log: ReplayLog, token: bytes) -> tf.Operation:
     region = replay.region
     sources = (*region.inputs, *region.variables, *region.host)
     names = {f"argument_{index}": tensor.op.name for index, tensor in enumerate(sources)}
-    checks = FunctionChecks(token, names, replay.name_of, log.only)
+    checks = FunctionChecks(token, names, replay.name_of, log.only, xla_random=log.xla_random)
     find = eager_context().get_function_def
     function = library_function(replay.definition, find, checks, replay.name_of)
     checks.flow.finish()
@@ -219,6 +219,25 @@ def _checked_call(replay: Replay, log: ReplayLog, token: bytes) -> tf.Operation:
     return add_call(
         graph, "StatefulPartitionedCall", function, inputs, region.outputs, name="checked"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReplayedRun:
+    """A run that is replayed.
+
+    Attributes:
+        number: Its number.
+        replica: Number of its replica; None for a program of one.
+        history: What its operations computed.
+        outside: What it read that was not finite.
+        loss_scale: Its loss scale; None without one.
+    """
+
+    number: int
+    replica: int | None
+    history: ValueHistory
+    outside: tuple[ValueSummary, ...]
+    loss_scale: float | None
 
 
 class ReplayLog:
@@ -231,6 +250,7 @@ class ReplayLog:
         scale: The loss scale of the run, float32; None without one.
         handled: How many of the first results are gradients whose overflow loss scaling handles;
             nothing is logged if others are not finite, too. 0 for a log of the results.
+        xla_random: Whether XLA draws the random numbers of the program.
 
     Attributes:
         is_asked: Whether `is_seeking` says which runs are replayed, in place of their results.
@@ -248,63 +268,78 @@ class ReplayLog:
         *,
         scale: tf.Tensor | None = None,
         handled: int = 0,
+        xla_random: bool = False,
     ) -> None:
         self._found, self._name = program.nonfinite, program.name
         self._places = places
         self._layers = layers
         self._handled = handled
-        self._loss_scale: float | None = None
-        self.scale = scale
+        self._is_replicated = replica_context.num_replicas() > 1
+        self._replays: dict[int, ReplayedRun] = {}
+        self.scale, self.xla_random = scale, xla_random
         self.inputs: tuple[str, ...] = ()
         self.results: tuple[int, ...] = ()
         self.changed: tuple[str, ...] = ()
         self.function = ""
         self.checks: FunctionChecks | None = None
-        self._history: ValueHistory | None = None
-        self._run = self._replica = 0
-        self._outside: tuple[ValueSummary, ...] = ()
 
     def is_seeking(self) -> NDArray[np.bool_]:
         """Returns whether the run that has ended is replayed, whatever its results are."""
         return np.array(False)
 
-    def __call__(self, number: NDArray[Any], *values: NDArray[Any]) -> None:
-        """Takes the values of one operation."""
+    def __call__(self, number: NDArray[Any], *values: NDArray[Any]) -> list[NDArray[Any]] | None:
+        """Takes the values of one operation; returns those of one that this draws."""
         if number == _BEGIN:
             self._begin(int(values[0]), int(values[1]), values[2:])
-        elif self._history is None:
-            return
         elif number == _END:
-            self._end(values)
-            self._history = None
-        else:
-            self._history.note(int(number), values)
+            self._end(self._replays.pop(int(values[0])), values[1:])
+        elif self.checks is not None:
+            replica, entry = divmod(int(number), STREAM_STRIDE)
+            if isinstance(draw := self.checks[entry], XlaDraw):
+                return draw(*values)
+            self._replays[replica].history.note(entry, values)
+        return None
 
     def _begin(self, run: int, replica: int, inputs: Sequence[NDArray[Any]]) -> None:
-        self._run, self._replica = run, replica
-        self._loss_scale = None if self.scale is None else float(inputs[0])
-        self._history = None if self.checks is None else self._new_history(self.checks)
+        if self.checks is None:
+            return
         named = zip(self.inputs, inputs, strict=True)
-        self._outside = tuple(
-            summary(name, value) for name, value in named if not np.isfinite(value).all()
+        self._replays[replica] = ReplayedRun(
+            number=run,
+            replica=replica if self._is_replicated else None,
+            history=self._new_history(self.checks),
+            outside=tuple(
+                summary(name, value) for name, value in named if not np.isfinite(value).all()
+            ),
+            loss_scale=None if self.scale is None else float(inputs[0]),
         )
 
     def _new_history(self, checks: FunctionChecks) -> ValueHistory:
         return ValueHistory(checks)
 
-    def _end(self, values: Sequence[NDArray[Any]]) -> None:
-        cause = None
+    def _end(self, run: ReplayedRun, values: Sequence[NDArray[Any]]) -> None:
         others = values[self._handled : len(self.results)] if self._handled else ()
         if not all(np.isfinite(value).all() for value in others):
             return  # The log of the results has it.
-        if self._history is not None:
-            nans, infinities = (self._sources(values, is_bad) for is_bad in (np.isnan, np.isinf))
-            cause = self._history.cause(nans, infinities)
-        if cause is None and (self._handled or not any(one.nans for one in self._outside)):
+        cause = run.history.cause(*(self._sources(values, bad) for bad in (np.isnan, np.isinf)))
+        if cause is None and (self._handled or not any(one.nans for one in run.outside)):
             return  # The infinities were constants of the program.
-        if self._outside and not all(one.is_harmless for one in self._found):
+        if run.outside and not all(one.is_harmless for one in self._found):
             return  # A consequence of what was found before.
-        self._add(self._from_outside() if cause is None else self._of(cause))
+        if cause is None:
+            report = NonFinite(
+                program=self._name,
+                run=run.number,
+                replica=run.replica,
+                fault="from outside",
+                operands=run.outside,
+            )
+        elif cause.found.fault == "from outside" and cause.found.checked.op_type == _COLLECTIVE:
+            return  # Another replica has the cause.
+        else:
+            report = self._of(cause, run)
+        if not any((one.op, one.run) == (report.op, report.run) for one in self._found):
+            self._add(report)  # No other replica had the same.
 
     def _add(self, report: NonFinite) -> None:
         self._found.append(report)
@@ -325,21 +360,17 @@ class ReplayLog:
         for argument, is_one in zip(self.changed, bad[count:], strict=True):
             if argument and is_one:
                 sources |= flow.writers((self.function, argument))
-        return sources
+        return sources | flow.sources(self.checks.fed)
 
-    def _from_outside(self) -> NonFinite:
-        return NonFinite(
-            program=self._name, run=self._run, fault="from outside", operands=self._outside
-        )
-
-    def _of(self, cause: Cause) -> NonFinite:
+    def _of(self, cause: Cause, run: ReplayedRun) -> NonFinite:
         found, later = cause.found, cause.made_nan
         name, nan_op = found.checked.name, "" if later is None else later.checked.name
         wrong = next(one for one in found.results if one.nans or one.infinities)
         place = self._places.of(name, wrong.shape, found.position)
         return NonFinite(
             program=self._name,
-            run=self._run,
+            run=run.number,
+            replica=run.replica,
             fault=found.fault,
             op=name,
             op_type=found.checked.op_type,
@@ -352,7 +383,7 @@ class ReplayLog:
             nan_op=nan_op,
             nan_layer=self._layers.layer_or_scope(nan_op),
             handled=bool(self._handled),
-            loss_scale=self._loss_scale,
+            loss_scale=run.loss_scale,
             **({} if place is None else dataclasses.asdict(place)),
         )
 

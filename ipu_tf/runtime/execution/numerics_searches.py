@@ -47,7 +47,12 @@ class NumericsSearches:
     underflow: Replay | None = None
 
     def watch(
-        self, outputs: Any, gradients: Sequence[tf.Tensor], device: DeviceProgram | None
+        self,
+        outputs: Any,
+        gradients: Sequence[tf.Tensor],
+        device: DeviceProgram | None,
+        *,
+        xla_random: bool,
     ) -> None:
         """Adds the searches to the graph that is being built.
 
@@ -55,16 +60,26 @@ class NumericsSearches:
             outputs: The results of the program, a structure, after its operations were joined.
             gradients: Its gradients of a scaled loss, likewise.
             device: The program that was compiled for the machine.
+            xla_random: Whether XLA draws the random numbers of the program.
         """
         program, scale = self.tracer.program, self.tracer.loss_scale
-        places, layers = DevicePlaces(device), LayerScopes(paths=self.tracer.layers)
+        parts = [part.device for part in self.tracer.parts]
+        places, layers = DevicePlaces(device, *parts), LayerScopes(paths=self.tracer.layers)
         if self.underflow is not None:
-            seeking = UnderflowLog(program, places, layers, scale=scale)
+            seeking = UnderflowLog(program, places, layers, scale=scale, xla_random=xla_random)
             watch_tensors(self.underflow, [], seeking)
         if self.gradients is not None:
-            handled = ReplayLog(program, places, layers, scale=scale, handled=len(gradients))
+            handled = ReplayLog(
+                program,
+                places,
+                layers,
+                scale=scale,
+                handled=len(gradients),
+                xla_random=xla_random,
+            )
             watch_tensors(self.gradients, gradients, handled)
-        watch(self.results, outputs, ReplayLog(program, places, layers, scale=scale))
+        log = ReplayLog(program, places, layers, scale=scale, xla_random=xla_random)
+        watch(self.results, outputs, log)
 
 
 def searches_of(

@@ -8,36 +8,53 @@ from typing import Any
 
 from ipu_tf.internals.tensorflow import eager_context, op_def_registry
 from ipu_tf.runtime.execution.value_flow import inputs_of, node_of
+from ipu_tf.runtime.execution.xla_engine import rename
 from ipu_tf.runtime.extraction.function_nodes import outputs_of
 from ipu_tf.runtime.tracing.call_ops import functions_of
-from ipu_tf.runtime.tracing.snapshots import RECORD, has_effect
+from ipu_tf.runtime.tracing.snapshots import COLLECTIVE, RECORD, has_effect
 
-_TAKE = "IpuReplayTake"
+TAKE = "IpuReplayTake"
+"""Type of the op that gives what an op with effects gave."""
+
+OF, OF_TYPE, OPERANDS = "_of", "_of_type", "_operands"
+"""Attributes of a `TAKE`: the name and the type of that op, and what it read of other replicas."""
+
 _OF_VARIABLES = ("Resource", "Rng", "Stateful")
 _STREAMS_OF_GROUP = 1 << 20
 
 
-def repeat(definition: Any) -> None:
-    """Makes the nodes of a FunctionDef that must not run twice repeat what they gave."""
+def repeat(definition: Any) -> list[str]:
+    """Makes the nodes of a FunctionDef that must not run twice repeat what they gave.
+
+    Returns:
+        The tensors that leave the program through feeds.
+    """
     renamed: dict[str, str] = {}
     recorded: dict[str, Any] = {}
+    fed: list[str] = []
     for node in definition.node_def:
-        if node.op == RECORD:
+        if node.op == RECORD and node.attr["kept"].b:
             recorded |= dict.fromkeys(inputs_of(node), node)
+        elif node.op == RECORD:
+            fed += inputs_of(node)
+            _become(node, "NoOp")
     for node in list(definition.node_def):
         if node.op == RECORD or not _must_not_repeat(node):
             continue
         for index, (name, _) in enumerate(outputs_of(node)):
             if name in recorded:
-                renamed[name] = f"{recorded[name].name}:values:{index}"
+                record = recorded[name]
+                renamed[name] = f"{record.name}:values:{index}"
+                record.attr[OF].s, record.attr[OF_TYPE].s = node.name.encode(), node.op.encode()
+                operands = inputs_of(node)[1:] if node.op == COLLECTIVE else []
+                record.attr[OPERANDS].list.s[:] = [operand.encode() for operand in operands]
         _become(node, "NoOp")
     for node in {node.name: node for node in recorded.values()}.values():
-        _become(node, _TAKE)
-    for node in definition.node_def:
-        for index, name in enumerate(node.input):
-            node.input[index] = renamed.get(name, name)
-    for result, name in definition.ret.items():
-        definition.ret[result] = renamed.get(name, name)
+        _become(node, TAKE)
+        read = node.attr[OPERANDS].list.s
+        read[:] = [renamed.get(one.decode(), one.decode()).encode() for one in read]
+    rename(definition, renamed)
+    return [renamed.get(name, name) for name in fed]
 
 
 def first_unrepeatable(names: set[str]) -> Any:
@@ -45,7 +62,8 @@ def first_unrepeatable(names: set[str]) -> Any:
     neither repeat nor do without; None if there is none."""
     for definition in _definitions(names):
         nodes = definition.node_def
-        recorded = {node_of(name) for node in nodes if node.op == RECORD for name in node.input}
+        records = [node for node in nodes if node.op == RECORD]
+        recorded = {node_of(name) for node in records for name in node.input}
         for node in nodes:
             if not _must_not_repeat(node) or node.name in recorded:
                 continue
@@ -72,13 +90,14 @@ def _must_not_repeat(node: Any) -> bool:
 def _become(node: Any, op_type: str) -> None:
     """Makes a node one of another type without operands, which waits for the same nodes."""
     waits = [name for name in node.input if name.startswith("^")]
-    kept = {name: node.attr[name] for name in ("T", "stream") if name in node.attr}
+    names = ("T", "stream", OF, OF_TYPE, OPERANDS)
+    kept = {name: node.attr[name] for name in names if name in node.attr}
     kept = {name: type(value).FromString(value.SerializeToString()) for name, value in kept.items()}
     node.op = op_type
     del node.input[:]
     node.input.extend(waits)
     node.attr.clear()
-    if op_type == _TAKE:
+    if op_type == TAKE:
         for name, value in kept.items():
             node.attr[name].CopyFrom(value)
 

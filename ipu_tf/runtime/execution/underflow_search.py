@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
-from ipu_tf.runtime.execution.nonfinite_replay import ReplayLog
+from ipu_tf.runtime.execution.nonfinite_replay import ReplayedRun, ReplayLog
 from ipu_tf.runtime.execution.underflow import Lost, can_lose, lost
 from ipu_tf.runtime.execution.value_checks import (
     AROUND,
     CheckedOp,
     FunctionChecks,
-    LoopMark,
     summary,
 )
 from ipu_tf.runtime.execution.value_history import ValueHistory
@@ -52,7 +51,7 @@ class _GradientHistory(ValueHistory):
     def note(self, number: int, values: Sequence[NDArray[Any]]) -> None:
         """Takes the operands and the results of a run of a gradient."""
         checked = self._checks[number]
-        if isinstance(checked, LoopMark):
+        if not isinstance(checked, CheckedOp):
             super().note(number, values)
             return
         count = len(checked.operands)
@@ -84,12 +83,12 @@ class UnderflowLog(ReplayLog):
     def _new_history(self, checks: FunctionChecks) -> ValueHistory:
         return _GradientHistory(checks)
 
-    def _end(self, values: Sequence[NDArray[Any]]) -> None:
-        history = self._history
+    def _end(self, run: ReplayedRun, values: Sequence[NDArray[Any]]) -> None:
+        history = run.history
         if isinstance(history, _GradientHistory) and history.found is not None:
-            self._add(self._lost(history.found, history.largest))
+            self._add(self._lost(history.found, history.largest, run))
 
-    def _lost(self, found: _Found, largest: float) -> NonFinite:
+    def _lost(self, found: _Found, largest: float, run: ReplayedRun) -> NonFinite:
         name, flat, exact = found.checked.name, found.lost.flat, found.lost.exact
         position = tuple(int(index) for index in np.unravel_index(flat, exact.shape))
         place = self._places.of(name, exact.shape, position)
@@ -97,7 +96,8 @@ class UnderflowLog(ReplayLog):
         factor = found.lost.factor(largest)
         return NonFinite(
             program=self._name,
-            run=self._run,
+            run=run.number,
+            replica=run.replica,
             fault="underflow",
             op=name,
             op_type=found.checked.op_type,
@@ -107,7 +107,7 @@ class UnderflowLog(ReplayLog):
             position=position,
             around=tuple(float(value) for value in near),
             iterations=found.iterations,
-            loss_scale=self._loss_scale,
+            loss_scale=run.loss_scale,
             lost=found.lost.count,
             factor=factor,
             kept=found.lost.kept(factor),

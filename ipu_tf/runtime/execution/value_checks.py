@@ -11,18 +11,21 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from ipu_tf.internals.tensorflow import NodeDef
+from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, NodeDef, op_def_registry
 from ipu_tf.programs.nonfinite import Fault, ValueSummary
 from ipu_tf.runtime.execution import repeated_effects
+from ipu_tf.runtime.execution.repeated_effects import OF, OF_TYPE, OPERANDS
 from ipu_tf.runtime.execution.value_flow import ASSIGNMENT, Place, ValueFlow, inputs_of, node_of
-from ipu_tf.runtime.extraction.function_nodes import STOCK_TYPES, outputs_of
-from ipu_tf.runtime.tracing.call_ops import CALLS, LOOPS
+from ipu_tf.runtime.execution.xla_engine import RANDOM, rename
+from ipu_tf.runtime.execution.xla_random_numbers import XlaDraw, draw_of
+from ipu_tf.runtime.extraction.function_nodes import STOCK_TYPES, dtypes_of, outputs_of
+from ipu_tf.runtime.tracing.call_ops import CALLS, LOOPS, functions_of
 from ipu_tf.runtime.tracing.float_checks import DIVISORS
 
 _FLOATS = frozenset(
@@ -44,12 +47,13 @@ _MOVES = frozenset(
         "ReadVariableOp", "Reshape", "Transpose", "Squeeze", "ExpandDims",
         "StopGradient", "TensorListStack", "TensorListGetItem", "TensorListPopBack",
         "IteratorGetNext", "OptionalGetValue", "FakeParam", "CheckNumerics", "PreventGradient",
-        "Bitcast", "IpuReplayTake",
+        "Bitcast",
     }
 )  # fmt: skip
 """Types of ops that hand on the values of all of their operands, or bring some from outside."""
 
 _DIVISORS = {**DIVISORS, "SqrtGrad": 0, "RsqrtGrad": 0}
+_OF_NAN = ("invalid operation", "from outside")
 _WRITERS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ResourceStrided")
 _LINEAR = frozenset({*STOCK_TYPES.values(), "AddN", "Mean", "Sum"})
 """Types of ops whose NaN of finite operands come from an overflow: with NaN on overflow (nanoo), or
@@ -70,6 +74,7 @@ class CheckedOp:
         places: They in their function.
         divisor: The position, among these, of the operand that it divides by; None for none.
         node: Its NodeDef, where all that it reads are operands; else None.
+        is_given: Whether a replay takes its results from the run.
     """
 
     name: str
@@ -78,6 +83,7 @@ class CheckedOp:
     places: tuple[Place, ...] = ()
     divisor: int | None = None
     node: Any = None
+    is_given: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +122,10 @@ class Finding:
     iterations: tuple[tuple[str, int], ...] = ()
 
 
+Entry: TypeAlias = CheckedOp | LoopMark | XlaDraw
+"""What a Python function in a replay is called for."""
+
+
 class FunctionChecks:
     """Adds checks to FunctionDefs, and says what they find.
 
@@ -126,9 +136,11 @@ class FunctionChecks:
         name_of: From the name of a called function to that of its copy.
         only: Returns whether a node is checked, with all that it reads; None for all that may make
             a NaN, with the floats that they read.
+        xla_random: Whether XLA draws the random numbers of the program.
 
     Attributes:
         flow: Where the values of the operations come from.
+        fed: What leaves the program through feeds.
     """
 
     def __init__(
@@ -137,31 +149,42 @@ class FunctionChecks:
         names: Mapping[str, str],
         name_of: Callable[[str], str],
         only: Callable[[Any], bool] | None = None,
+        *,
+        xla_random: bool = False,
     ) -> None:
         self._only = only
         self._token = token
-        self._names = names
+        self._names = dict(names)
         self._name_of = name_of
+        self._xla_random = xla_random
+        self._jitted: set[str] = set()
         self._bodies: set[str] = set()
-        self._entries: list[CheckedOp | LoopMark] = []
+        self._entries: list[Entry] = []
         self.flow = ValueFlow()
+        self.fed: list[Place] = []
 
-    def __getitem__(self, number: int) -> CheckedOp | LoopMark:
+    def __getitem__(self, number: int) -> Entry:
         """Returns the operation of a number."""
         return self._entries[number]
 
     def __call__(self, definition: Any) -> None:
         """Adds the checks to a FunctionDef."""
-        repeated_effects.repeat(definition)
+        name = definition.signature.name
+        self.fed += [(name, tensor) for tensor in repeated_effects.repeat(definition)]
+        drawn = self._keep_xla_random(definition)
+        for node in definition.node_def:
+            if node.op == repeated_effects.TAKE:
+                given = node.attr[OF].s.decode()
+                self._names |= {tensor: given for tensor, _ in outputs_of(node)}
         types = _types_of_tensors(definition)
         numbers: dict[str, int] = {}
         last = ""
-        if definition.signature.name in self._bodies:
+        if name in self._bodies:
             last = self._mark(definition, "iteration", LoopMark(what="iteration"), after="")
         for node in list(_in_order(definition)):
             node.op = _STATEFUL.get(node.op, node.op)
             variables = [n for n, read in enumerate(inputs_of(node)) if _is_variable(read, types)]
-            results = [name for name, dtype in outputs_of(node) if dtype in _FLOATS]
+            results = [tensor for tensor, dtype in outputs_of(node) if dtype in _FLOATS]
             if node.op in LOOPS:
                 last = self._loop(definition, node, after=last)
             elif node.op in CALLS:
@@ -171,12 +194,12 @@ class FunctionChecks:
                 if results and self._only(node) and not variables:
                     numbers[node.name] = len(self._entries)
                     last = self._add(definition, node, node, results, types, after=last)
-            elif node.op not in _MOVES and results:
+            elif node.op not in _MOVES and node.name not in drawn and results:
                 numbers[node.name] = len(self._entries)
                 last = self._add(definition, node, node, results, types, after=last)
             elif node.op.startswith(_WRITERS) and variables:
                 for position in variables:
-                    self.flow.note_writer(definition.signature.name, node, position)
+                    self.flow.note_writer(name, node, position)
                 if node.op != ASSIGNMENT and _dtype_of_update(node) in _FLOATS:
                     numbers[node.name] = len(self._entries)
                     last = self._add_update(definition, node, variables, types, after=last)
@@ -185,6 +208,42 @@ class FunctionChecks:
             definition.signature.control_output.append("values_checked")
             definition.control_ret["values_checked"] = last
         self.flow.add(definition, numbers)
+
+    def _keep_xla_random(self, definition: Any) -> set[str]:
+        """Lets the graph run what XLA does; returns the nodes that draw XLA's random numbers."""
+        drawn: set[str] = set()
+        name = definition.signature.name
+        is_jitted = self._xla_random or name in self._jitted or XLA_MUST_COMPILE in definition.attr
+        definition.attr.pop(XLA_MUST_COMPILE, None)
+        for node in list(definition.node_def):
+            if node.op in CALLS:
+                if is_jitted or XLA_MUST_COMPILE in node.attr:
+                    called = [f.name for v in node.attr.values() for f in functions_of(v)]
+                    self._jitted |= {self._name_of(one) for one in called}
+                node.attr.pop(XLA_MUST_COMPILE, None)
+            elif is_jitted and node.op in RANDOM:
+                self._draw_by_xla(definition, node)
+                drawn.add(node.name)
+        return drawn
+
+    def _draw_by_xla(self, definition: Any, node: Any) -> None:
+        op_def = op_def_registry.get(node.op)
+        types = {
+            "Tin": [tf.int64.as_datatype_enum, *dtypes_of(node, op_def.input_arg)],
+            "Tout": dtypes_of(node, op_def.output_arg),
+        }
+        outputs = [name for name, _ in outputs_of(node)]
+        draw = draw_of(node, op_def)
+        read = [self._number(definition, f"{node.name}/draw", draw), *node.input]
+        node.op = _CHECK
+        node.attr.clear()
+        node.attr["token"].s = self._token
+        for key, dtypes in types.items():
+            node.attr[key].list.type.extend(dtypes)
+        del node.input[:]
+        node.input.extend(read)
+        new = [name for name, _ in outputs_of(node)]
+        rename(definition, dict(zip(outputs, new, strict=True)))
 
     def _loop(self, definition: Any, node: Any, *, after: str) -> str:
         """Makes a loop run one iteration at a time, between marks; returns the second."""
@@ -197,21 +256,25 @@ class FunctionChecks:
 
     def _mark(self, definition: Any, name: str, mark: LoopMark, *, after: str) -> str:
         check = self._python(definition, name, mark)
-        check.attr["Tin"].list.type.append(tf.int32.as_datatype_enum)
         _run_after(check, after)
         return str(check.name)
 
-    def _python(self, definition: Any, name: str, entry: CheckedOp | LoopMark) -> Any:
+    def _python(self, definition: Any, name: str, entry: Entry) -> Any:
         """Returns a new node that calls the Python function with the number of an entry."""
-        number = definition.node_def.add(name=f"{name}/number_of_check", op="Const")
-        number.attr["dtype"].type = tf.int32.as_datatype_enum
-        number.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(len(self._entries), tf.int32))
+        number = self._number(definition, name, entry)
         check = definition.node_def.add(name=f"{name}/check_of_values", op=_CHECK)
         check.attr["token"].s = self._token
-        check.input.append(f"{number.name}:output:0")
+        check.input.append(number)
+        check.attr["Tin"].list.type.append(tf.int64.as_datatype_enum)
         check.attr["Tout"].list.SetInParent()
-        self._entries.append(entry)
         return check
+
+    def _number(self, definition: Any, name: str, entry: Entry) -> str:
+        """Returns a new tensor with the number of a new entry."""
+        number = definition.node_def.add(name=f"{name}/number_of_check", op="IpuCheckNumber")
+        number.attr["stream"].i = len(self._entries)
+        self._entries.append(entry)
+        return f"{number.name}:output:0"
 
     def _add(
         self,
@@ -236,16 +299,18 @@ class FunctionChecks:
             before: Tensors of the values of the variables that it changes.
         """
         function = definition.signature.name
-        read = inputs_of(node)
+        is_given = node.op == repeated_effects.TAKE
+        read = [n.decode() for n in node.attr[OPERANDS].list.s] if is_given else inputs_of(node)
         whole = self._only is not None
         floats = [name for name in read if whole or types.get(name) in _FLOATS]
         operands = [*before, *floats]
         updated = [name for name in read if _is_variable(name, types)] if before else []
-        op_type = node.op.removeprefix("Ipu")
+        op_type = (node.attr[OF_TYPE].s.decode() if is_given else node.op).removeprefix("Ipu")
         divisor = read[_DIVISORS[op_type]] if op_type in _DIVISORS else None
         entry = CheckedOp(
-            name=node.name,
+            name=node.attr[OF].s.decode() if is_given else node.name,
             op_type=op_type,
+            is_given=is_given,
             operands=tuple(self._names.get(n) or _short(n) for n in (*updated, *floats)),
             places=tuple((function, name) for name in operands),
             divisor=operands.index(divisor) if divisor in operands else None,
@@ -253,7 +318,6 @@ class FunctionChecks:
         )
         check = self._python(definition, node.name, entry)
         check.input.extend((*operands, *results))
-        check.attr["Tin"].list.type.append(tf.int32.as_datatype_enum)
         check.attr["Tin"].list.type.extend(types[name] for name in (*operands, *results))
         _run_after(check, reader.name)
         _run_after(check, after)
@@ -302,7 +366,7 @@ def finding(checked: CheckedOp, values: Sequence[NDArray[Any]]) -> Finding | Non
         fault = _fault(checked, operands, results)
         if fault is None:
             return None
-        kinds = (np.isnan, np.isinf) if fault == "invalid operation" else (np.isinf, np.isnan)
+        kinds = (np.isnan, np.isinf) if fault in _OF_NAN else (np.isinf, np.isnan)
         is_wrong = next(kind for kind in kinds if any(kind(value).any() for value in results))
         wrong = next(value for value in results if is_wrong(value).any())
         flat = int(np.argmax(is_wrong(wrong).ravel()))
@@ -346,8 +410,12 @@ def _fault(
     if any(np.isnan(value).any() for value in operands):
         return None
     if any(np.isnan(value).any() for value in results):
+        if checked.is_given:
+            return "from outside"
         is_finite = all(np.isfinite(value).all() for value in operands)
         return "overflow" if is_finite and checked.op_type in _LINEAR else "invalid operation"
+    if checked.is_given:
+        return None
     if any(np.isinf(value).any() for value in operands):
         return None
     return "division by zero" if by_zero else "overflow"

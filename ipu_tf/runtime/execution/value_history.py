@@ -74,6 +74,7 @@ class ValueHistory:
         checked = self._checks[number]
         if isinstance(checked, LoopMark):
             self._mark(checked)
+        if not isinstance(checked, CheckedOp):
             return
         self._time += 1
         self._runs.setdefault(number, []).append(self._time)
@@ -116,14 +117,14 @@ class ValueHistory:
             ):
                 first = found
                 break
-        if first.fault == "invalid operation":
+        if any(one.nans for one in first.results):
             return Cause(found=first)
         later = next((f for e, f in made_nan if e.nan), None)
         return Cause(found=first, made_nan=None if later is first else later)
 
     def _roots(self, sources: Iterable[int], *, nan: bool) -> list[tuple[Event, Finding]]:
         """Returns the operations that made values which are not finite, the earliest first."""
-        waiting = [(event, nan) for event in self._before(sources, self._time + 1, nan=nan)]
+        waiting = [(event, nan) for event in self._ever(sources, nan=nan)]
         seen = {(event.time, kind) for event, kind in waiting}
         roots: dict[int, tuple[Event, Finding]] = {}
         while waiting:
@@ -138,6 +139,11 @@ class ValueHistory:
                     seen.add((earlier.time, of_nan))
                     waiting.append((earlier, of_nan))
         return [roots[time] for time in sorted(roots)]
+
+    def _ever(self, numbers: Iterable[int], *, nan: bool) -> list[Event]:
+        """Returns the last runs of operations in which a value was not finite."""
+        found = (self._before([number], self._time + 1, nan=nan) for number in numbers)
+        return [event for events in found for event in events]
 
     def _before(self, numbers: Iterable[int], time: int, *, nan: bool) -> list[Event]:
         """Returns the last runs of operations before a time, if a value was not finite; if none

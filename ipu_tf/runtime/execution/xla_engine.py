@@ -146,7 +146,7 @@ class _ForXla:
                 _run_on_host(node)
                 new = [name for name, _ in outputs_of(node)]
                 renamed.update(zip(names, new, strict=True))
-        _rename(definition, renamed)
+        rename(definition, renamed)
 
     def _check(self, node: Any) -> None:
         stateful = op_def_registry.get(node.op).is_stateful
@@ -175,7 +175,7 @@ def _run_on_host(node: Any) -> None:
     node.attr["node"].s = stock.SerializeToString()
 
 
-def _rename(definition: Any, renamed: Mapping[str, str]) -> None:
+def rename(definition: Any, renamed: Mapping[str, str]) -> None:
     """Gives the tensors of a FunctionDef new names."""
     for node in definition.node_def:
         for index, name in enumerate(node.input):

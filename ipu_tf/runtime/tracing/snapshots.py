@@ -30,6 +30,10 @@ REPEATABLE = frozenset(
 """Types of ops with effects that a second run repeats without harm, besides those that use
 variables."""
 
+COLLECTIVE = "IpuReplicaCollective"
+"""Type of the ops that join values of replicas."""
+
+_ENQUEUE = "IpuEnqueue"
 _NOT_KEPT = frozenset({tf.resource, tf.variant, tf.string})
 _serial = itertools.count(1)
 
@@ -76,18 +80,27 @@ class Snapshots:
             self.operations.add(value.op)
 
     def after(self, op: tf.Operation) -> None:
-        """Records what an op in a loop, a branch or a function gives if it cannot run twice."""
-        if op.graph is self.graph or in_jitted_function(op.graph):
+        """Records what an op gives that cannot run twice, of a loop, a branch or a function or from
+        other replicas; and adds a look at what leaves the program."""
+        if in_jitted_function(op.graph):
             return
-        if not op.outputs or not has_effect(op.op_def, op.type):
-            return
-        if any(_dtype_of_variable(tensor) for tensor in op.inputs if tensor.dtype == tf.resource):
-            return
-        if any(tensor.dtype in _NOT_KEPT for tensor in op.outputs):
+        if op.type == _ENQUEUE:
+            fed = [tensor for tensor in op.inputs[2:] if tensor.dtype in (tf.float16, tf.float32)]
+            self._record(op, fed, kept=False)
+        elif (op.graph is not self.graph or op.type == COLLECTIVE) and has_effect(
+            op.op_def, op.type
+        ):
+            handles = [tensor for tensor in op.inputs if tensor.dtype == tf.resource]
+            uses_variable = any(_dtype_of_variable(handle) for handle in handles)
+            if not uses_variable and all(tensor.dtype not in _NOT_KEPT for tensor in op.outputs):
+                self._record(op, op.outputs, kept=True)
+
+    def _record(self, op: tf.Operation, values: Sequence[tf.Tensor], *, kept: bool) -> None:
+        if not values:
             return
         self.records.append(next(_serial))
         with op.graph.as_default(), tf.name_scope(f"{op.name}_record/"):
-            library.load().ipu_replay_record(values=op.outputs, stream=self.records[-1])
+            library.load().ipu_replay_record(values=values, stream=self.records[-1], kept=kept)
 
 
 def has_effect(op_def: Any, op_type: str) -> bool:
