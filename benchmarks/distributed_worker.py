@@ -48,13 +48,13 @@ def with_mpi(rounds: int) -> tuple[int, Any]:
     """Returns this process's number, and the seconds of `ipu_tf` and of bare MPI."""
     from mpi4py import MPI
 
-    from ipu_tf.processes.calls import Call
+    from ipu_tf.processes.calls import CollectiveCall
     from ipu_tf.processes.job import communicator
 
     job, bare = communicator(), MPI.COMM_WORLD.Dup()
     if job is None:
         raise ValueError("The benchmark needs a job of two instances: start it by poprun.")
-    call = Call(kind="all-reduce", name="benchmark", reduction="add")
+    call = CollectiveCall(kind="all-reduce", name="benchmark", reduction="add")
     rank = job.rank
 
     def ours(values: np.ndarray) -> np.ndarray:

@@ -22,7 +22,8 @@ _ESTIMATORS = (
     "the scope of an IPUStrategy"
 )
 _WORKERS = (
-    "Several processes are not simulated. Use IPUStrategy: one process drives any number of IPUs"
+    "It is a part of the vendor's strategies of several processes, whose variables are plain ones "
+    "here. Use PopDistStrategy, in a job that poprun starts"
 )
 _DATASETS = "Datasets and variables are not written in the vendor's format. Use tf.data's save"
 _TILE_LIBRARY = (

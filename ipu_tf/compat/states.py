@@ -22,7 +22,6 @@ WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
         "ipu.sharding.enable_sharded_gradient_tape": "Gradients are on the IPUs of their forward "
         "operations.",
         "ipu.utils.move_variable_initialization_to_cpu": "Variables are initialised on the host.",
-        "popdist.init": "There is one process.",
     }
 )
 """Names that are accepted and do nothing, and why. Options say it in their declarations."""

@@ -21,8 +21,9 @@ def check_one_process(environment: Mapping[str, str] = os.environ) -> None:
     if job.count == 1:
         return
     raise RuntimeError(
-        f"{job.launcher} started {job.count} instances, but replicas of several instances do not "
-        "train together so far: each instance would train alone. Start one, which drives all "
-        f"replicas: poprun --num-instances=1 --num-replicas={job.total_replicas}. If the instances "
-        f"are independent of each other, set {INDEPENDENT}=1."
+        f"{job.launcher} started {job.count} instances, and the programs of an IPUStrategy are of "
+        "one: each instance would train alone. Make a PopDistStrategy "
+        "(ipu_tf.distributed.popdist_strategy), which joins the replicas of all instances, or "
+        f"start one: poprun --num-instances=1 --num-replicas={job.total_replicas}. If the "
+        f"instances are independent of each other, set {INDEPENDENT}=1."
     )

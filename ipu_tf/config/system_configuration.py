@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from ipu_tf.config.device import DeviceConfiguration
 from ipu_tf.config.flags import poplar_flags
-from ipu_tf.config.launchers import check_one_process
 from ipu_tf.config.option_tree import OptionTree
 from ipu_tf.config.resolve import TRACE_VARIABLE, idle_options, resolve
+from ipu_tf.processes.instances import instances
 
 _log = logging.getLogger(__name__)
 
@@ -68,11 +68,11 @@ def configure_ipu_system(
     Raises:
         TypeError: `config` is not an `IPUConfig`, or holds a value of the wrong type.
         RuntimeError: Another configuration is installed and `reset_configuration` is False. Where
-            TensorFlow is loaded, it is also a `tf.errors.FailedPreconditionError`. Or a launcher
-            started several processes, which would each train alone.
+            TensorFlow is loaded, it is also a `tf.errors.FailedPreconditionError`. Or another
+            launcher than poprun started several processes.
         Exception: The configuration is invalid; see docs/config.md. The present one stays.
     """
-    check_one_process()
+    instances()  # Refuses processes that another launcher started.
     device_configuration = resolve(config)
     new = _Installation(config=copy.deepcopy(config), device=device_configuration)
     with _SYSTEM.lock:

@@ -1,18 +1,68 @@
-"""The strategy of jobs of several processes, for a job of one."""
+"""The strategy of jobs of several instances: one set of replicas over several processes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import tensorflow as tf
+
+from ipu_tf import scopes
 from ipu_tf.config import IPUConfig
+from ipu_tf.distributed import host_collectives
+from ipu_tf.feeds import shared_programs
 from ipu_tf.ipu_strategy import IPUStrategyV1
+from ipu_tf.ops.kernels import replica_context
+from ipu_tf.processes.instances import instances
+from ipu_tf.processes.job import communicator
+from ipu_tf.runtime.execution.executable import python_function
+from ipu_tf.strategy.extension import IPUExtendedV1
+from ipu_tf.strategy.program_trace import is_keras_step
+
+
+class _PopDistExtended(IPUExtendedV1):
+    """The methods of the strategy's extension: those that concern the other instances."""
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> tf.Variable:
+        """Returns a variable that has the initial value of instance 0 on all instances."""
+        value = kwargs.get("initial_value")
+        if instances().count > 1 and value is not None:
+            name = f"initial value of {kwargs.get('name') or 'a variable'}"
+
+            def of_first_instance() -> Any:
+                own = value() if callable(value) else value
+                return host_collectives.broadcast(
+                    tf.convert_to_tensor(own, kwargs.get("dtype")), tensor_name=name
+                )
+
+            kwargs["initial_value"] = of_first_instance
+        return super()._create_variable(next_creator, **kwargs)
+
+    def reduced(self, reduce_op: tf.distribute.ReduceOp | str, value: Any) -> Any:
+        """Returns the sum or mean over the replicas of a program; on the host, over instances.
+
+        Raises:
+            ValueError: The reduction is another.
+        """
+        found = super().reduced(reduce_op, value)
+        if instances().count == 1 or scopes.runs_on_ipu() or replica_context.current() is not None:
+            return found
+        op = tf.distribute.ReduceOp(reduce_op)
+        return tf.nest.map_structure(
+            lambda leaf: host_collectives.allreduce(leaf, op, "reduce of a strategy"), value
+        )
+
+    @property
+    def _num_replicas_in_sync(self) -> int:
+        return instances().total_replicas
 
 
 class PopDistStrategy(IPUStrategyV1):
-    """An `IPUStrategy` for scripts that are written for several processes.
+    """An `IPUStrategy` for a job of several instances, whose replicas work together.
 
-    There is one process. It drives all IPUs of its device; Keras models add up the gradients of
-    their replicas in any case.
+    Variables made in its scope begin with the value of instance 0. Collectives of its programs join
+    the replicas of all instances. `num_replicas_in_sync` is their number, so Keras divides losses
+    by it.
 
     Args:
         ipu_device: Name of the IPU device, "/device:IPU:<n>".
@@ -21,7 +71,13 @@ class PopDistStrategy(IPUStrategyV1):
             `CrossReplicaOptimizer`.
         enable_dataset_iterators: See `IPUStrategy`.
         enable_keras_extensions: See `IPUStrategy`.
+
+    Raises:
+        CollectiveError: Not all instances come.
     """
+
+    joins_instances = True
+    extension = _PopDistExtended
 
     def __init__(
         self,
@@ -30,6 +86,7 @@ class PopDistStrategy(IPUStrategyV1):
         enable_dataset_iterators: bool = True,
         enable_keras_extensions: bool = True,
     ) -> None:
+        communicator()
         super().__init__(
             ipu_device,
             enable_dataset_iterators=enable_dataset_iterators,
@@ -40,6 +97,11 @@ class PopDistStrategy(IPUStrategyV1):
             add_ipu_cross_replica_reductions
         )
 
+    @property
+    def supports_loss_scaling(self) -> bool:
+        """Always True."""
+        return True
+
     def experimental_run_v2(  # type: ignore[override] # The vendor's signature.
         self,
         fn: Callable[..., object],
@@ -49,8 +111,26 @@ class PopDistStrategy(IPUStrategyV1):
         """Returns what `run` returns; its name in TensorFlow 2.1."""
         return self.run(fn, args, kwargs)
 
+    def _trace(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls `fn` in the graph that is being built; refuses what would train alone.
+
+        Raises:
+            NotImplementedError: `fn` is a model's train step, outside of the model's own loop.
+        """
+        inner = python_function(fn)
+        is_train_step = is_keras_step(inner) and inner.__name__ == "train_step"
+        if is_train_step and instances().count > 1 and not shared_programs.are_shared():
+            raise NotImplementedError(
+                "`strategy.run` of a model's `train_step` updates the weights by the gradients of "
+                f"one replica, and {instances().count} instances would differ. Call `model.fit`, "
+                "or run a function that computes the gradients and applies them with the "
+                "optimizer, which sums them over all replicas."
+            )
+        return super()._trace(fn, args, kwargs)
+
     def update_ipu_config(self, config: IPUConfig) -> None:
-        """Sets the options of a configuration that number the processes: there is only this one."""
+        """Sets the options of a configuration that number the instances."""
+        job = instances()
         distribution = config.experimental.multi_replica_distribution
-        distribution.process_count = 0
-        distribution.process_index = 0
+        distribution.process_count = job.count if job.count > 1 else 0
+        distribution.process_index = job.index

@@ -226,8 +226,8 @@ def dequeued(
     else:
         components = library.load().ipu_dequeue(
             feed=number,
-            replica=replica_context.replica_index(),
-            replicas=replica_context.num_replicas(),
+            replica=replica_context.local_index(),
+            replicas=replica_context.local_replicas(),
             output_types=[spec.dtype for spec in specs],
             output_shapes=[spec.shape for spec in specs],
             name=name,

@@ -50,6 +50,11 @@ def of_member(number: int) -> contextlib.AbstractContextManager[None]:
     return _set(_MEMBER, number)
 
 
+def are_shared() -> bool:
+    """Returns whether a program is traced that the host runs for the replicas of a model."""
+    return _SHARED.get() is not None
+
+
 def member() -> int | None:
     """Returns the replica of a group whose operations are traced, None outside of `of_member`."""
     return _MEMBER.get()
@@ -63,7 +68,7 @@ def enqueuing() -> tuple[tuple[int | tf.Tensor, ...], int]:
     """
     shared = _SHARED.get()
     if shared is None:
-        return (replica_context.replica_index(),), replica_context.num_replicas()
+        return (replica_context.local_index(),), replica_context.local_replicas()
     if shared.group > 1 and _MEMBER.get() is None:
         raise ValueError(
             "An IPUOutfeedQueue in a layer needs the values of each replica. Received: "

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.mcmc.kernel_results import find
+from ipu_tf.processes.instances import instances
 from ipu_tf.strategy import IPUStrategyV1
 
 
@@ -14,6 +15,7 @@ def strategy_in_force(num_replicas: int | None) -> IPUStrategyV1:
     """Returns the strategy whose scope is open.
 
     Raises:
+        NotImplementedError: There are several instances.
         ValueError: There is none, or its device has another number of replicas.
     """
     strategy = tf.distribute.get_strategy()
@@ -21,6 +23,12 @@ def strategy_in_force(num_replicas: int | None) -> IPUStrategyV1:
         raise ValueError(
             "`ipu_tf.mcmc.sample_chain` runs in the scope of an IPUStrategy. "
             f"Call it in `with strategy.scope():`. Received: {type(strategy).__name__}."
+        )
+    if instances().count > 1:
+        raise NotImplementedError(
+            "`ipu_tf.mcmc.sample_chain` runs the chains of one instance: those of "
+            f"{instances().count} would write to the same files. Start one instance, which drives "
+            f"all replicas: poprun --num-instances=1 --num-replicas={instances().total_replicas}."
         )
     if num_replicas is not None and num_replicas != strategy.num_replicas:
         raise ValueError(

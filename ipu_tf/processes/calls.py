@@ -24,7 +24,7 @@ class CollectiveError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CollectiveCall:
     """A collective as one process calls it.
 
     Attributes:
@@ -58,12 +58,12 @@ class Call:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def of(cls, packed: bytes) -> Call:
+    def of(cls, packed: bytes) -> CollectiveCall:
         """Returns the call of such bytes."""
         return cls(**json.loads(packed))
 
 
-def check_equal(calls: Mapping[int, Call]) -> None:
+def check_equal(calls: Mapping[int, CollectiveCall]) -> None:
     """Checks that the calls of all processes are the same.
 
     Args:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_tf.processes.calls import Call, CollectiveError, check_equal
+from ipu_tf.processes.calls import CollectiveCall, CollectiveError, check_equal
 from ipu_tf.processes.limits import HEARTBEAT, WAIT, Limits
 from ipu_tf.processes.reduction_tree import nodes, reduced
 
@@ -92,18 +92,29 @@ class Communicator:
                 f"See the output of the others; {WAIT} sets the limit."
             ) from None
 
-    def all_reduce(self, call: Call, values: Array, *, first: int, count: int, group: int) -> Array:
+    def all_reduce(
+        self,
+        call: CollectiveCall,
+        values: Array,
+        *,
+        first: int,
+        count: int = 1,
+        group: int = 0,
+        join: str = "add",
+    ) -> Array:
         """Returns the reduced values of a group of replicas.
 
         Args:
-            call: What is reduced, and how; its reduction is a key of the table of joins.
+            call: What is reduced.
             values: Those of the tree's nodes among the replicas of this process, one a row.
             first: The number of this process's first replica in the group.
             count: Replicas of this process, as many as of each other.
-            group: Replicas of the group, a multiple of `count`.
+            group: Replicas of the group, a multiple of `count`; 0 for all.
+            join: How two values are reduced, a key of the table of joins.
         """
+        group = group or self.size * count
         members = self.members(first, count, group)
-        join = _JOINS[call.reduction]
+        pairwise = _JOINS[join]
 
         # Rows are equally long everywhere; how many there are may differ.
         is_small = values[:1].nbytes <= INLINE_BYTES
@@ -112,14 +123,14 @@ class Communicator:
             texts = self._meet(call, members, values.tobytes() if is_small else b"")
             if is_small:
                 rows = [np.frombuffer(text, values.dtype) for text in texts]
-                return _joined(rows, members, count, group, join)
-            part = self._reduced_part(values, members, count, group, join)
+                return _joined(rows, members, count, group, pairwise)
+            part = self._reduced_part(values, members, count, group, pairwise)
             return self._gather_parts(part, values, members)
 
         return self._result(run)
 
     def all_gather(
-        self, call: Call, values: bytes, *, members: Sequence[int] | None = None
+        self, call: CollectiveCall, values: bytes, *, members: Sequence[int] | None = None
     ) -> list[bytes]:
         """Returns the bytes of all processes, in their order; they may differ in length.
 
@@ -136,7 +147,7 @@ class Communicator:
 
         return self._result(run)
 
-    def broadcast(self, call: Call, values: bytes, root: int = 0) -> bytes:
+    def broadcast(self, call: CollectiveCall, values: bytes, root: int = 0) -> bytes:
         """Returns the bytes of one process.
 
         Args:
@@ -162,7 +173,7 @@ class Communicator:
 
     def barrier(self, name: str = "barrier") -> None:
         """Waits until all processes have called it."""
-        self.all_gather(Call(kind="barrier", name=name), b"")
+        self.all_gather(CollectiveCall(kind="barrier", name=name), b"")
 
     def members(self, first: int, count: int, group: int) -> tuple[int, ...]:
         """Returns the processes of a group of replicas; see `all_reduce`."""
@@ -208,7 +219,7 @@ class Communicator:
             return
         self._peers = [peer for peer in range(size) if peer != self._rank]
         self._heard = dict.fromkeys(self._peers, time.monotonic())
-        self._calls: dict[int, collections.deque[tuple[Call, bytes]]] = {
+        self._calls: dict[int, collections.deque[tuple[CollectiveCall, bytes]]] = {
             peer: collections.deque() for peer in self._peers
         }
         self._ended: dict[int, str] = {}
@@ -290,13 +301,13 @@ class Communicator:
             if message[:1] == _CALL:
                 (length,) = struct.unpack_from("<q", message, 1)
                 packed, rest = bytes(message[9 : 9 + length]), bytes(message[9 + length :])
-                self._calls[peer].append((Call.of(packed), rest))
+                self._calls[peer].append((CollectiveCall.of(packed), rest))
             elif message[:1] == _END:
                 self._ended.setdefault(peer, message[1:].decode())
             elif message[:1] == _LEFT:
                 self._left.add(peer)
 
-    def _meet(self, call: Call, members: Sequence[int], own: bytes) -> list[bytes]:
+    def _meet(self, call: CollectiveCall, members: Sequence[int], own: bytes) -> list[bytes]:
         """Exchanges the descriptions of a call, and bytes beside them.
 
         Returns:
@@ -338,7 +349,7 @@ class Communicator:
 
         self._wait(first_open, None)
 
-    def _wait(self, missing: Callable[[], int | None], call: Call | None) -> None:
+    def _wait(self, missing: Callable[[], int | None], call: CollectiveCall | None) -> None:
         """Waits until no process is missing.
 
         Raises:
@@ -356,7 +367,7 @@ class Communicator:
                 sleep = min(2 * sleep, _LONGEST_SLEEP_SECONDS)
             self._listen()
 
-    def _check_failures(self, call: Call | None) -> None:
+    def _check_failures(self, call: CollectiveCall | None) -> None:
         for peer, reason in self._ended.items():
             if reason:
                 raise CollectiveError(
@@ -364,7 +375,7 @@ class Communicator:
                     f"{reason}"
                 )
 
-    def _check(self, peer: int, start: float, call: Call | None) -> None:
+    def _check(self, peer: int, start: float, call: CollectiveCall | None) -> None:
         """Checks that there is hope for a process that is missing."""
         where = _where(call)
         if peer in self._ended:
@@ -459,7 +470,7 @@ def _joined(
     return reduced(values, group, join)
 
 
-def _where(call: Call | None) -> str:
+def _where(call: CollectiveCall | None) -> str:
     return "the values of a collective" if call is None else str(call)
 
 

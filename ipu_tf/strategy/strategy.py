@@ -96,6 +96,12 @@ class IPUStrategyV1(tf.distribute.Strategy):
         ...     model.compile(loss="mse")
     """
 
+    joins_instances = False
+    """Whether the strategy is one of a job of several processes."""
+
+    extension: type[IPUExtendedV1] = IPUExtendedV1
+    """What tf.distribute asks of the strategy."""
+
     def __init__(
         self,
         ipu_device: str = "/device:IPU:0",
@@ -104,8 +110,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
         enable_keras_extensions: bool = True,
         profile: bool = False,
     ) -> None:
-        check_one_process()
-        super().__init__(IPUExtendedV1(self, ipu_device, cpu_device))
+        if not self.joins_instances:
+            check_one_process()
+        super().__init__(self.extension(self, ipu_device, cpu_device))
         self.extended.settings |= {
             "enable_dataset_iterators": enable_dataset_iterators,
             "enable_keras_extensions": enable_keras_extensions,

@@ -12,6 +12,7 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf import compat
 from ipu_tf.base import spans
+from ipu_tf.processes.instances import Instances
 
 pytestmark = pytest.mark.usefixtures("vendor_names")
 
@@ -111,6 +112,38 @@ def test_a_process_is_the_only_instance():
     set_config = popdist.tensorflow.set_ipu_config
     assert set_config(untouched, ipus_per_replica=2, configure_device=False) is untouched
     assert untouched.auto_select_ipus == []
+
+
+def test_an_instance_knows_its_place_in_the_job(monkeypatch):
+    import popdist
+    import popdist.tensorflow
+    from tensorflow.python import ipu
+
+    job = Instances(
+        index=1,
+        count=2,
+        local_index=1,
+        total_replicas=4,
+        local_replicas=2,
+        replica_offset=2,
+        ipus_per_replica=2,
+        launcher="poprun",
+    )
+    for name, value in (job.variables() | {"PMI_RANK": "1", "PMI_SIZE": "2"}).items():
+        monkeypatch.setenv(name, value)
+    assert popdist.isPopdistEnvSet()
+    assert (popdist.getNumInstances(), popdist.getInstanceIndex(), popdist.rank()) == (2, 1, 1)
+    assert (popdist.getNumTotalReplicas(), popdist.getNumLocalReplicas()) == (4, 2)
+    assert (popdist.getLocalInstanceIndex(), popdist.getReplicaIndexOffset()) == (1, 2)
+    assert popdist.checkNumIpusPerReplica(2)
+    assert popdist.execute_on_instances({0}, divmod, 7, 4) is None
+    config = ipu.config.IPUConfig()
+    popdist.tensorflow.set_ipu_config(config, ipus_per_replica=2)
+    distribution = config.experimental.multi_replica_distribution
+    assert (distribution.process_count, distribution.process_index) == (2, 1)
+    assert config.auto_select_ipus == 4
+    with pytest.raises(ValueError, match="must be the --ipus-per-replica of poprun, which is 2"):
+        popdist.tensorflow.set_ipu_config(config, ipus_per_replica=1)
 
 
 def test_earlier_names_of_the_strategy_of_several_processes():

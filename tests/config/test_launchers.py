@@ -12,9 +12,9 @@ ENVIRONMENT = TWO_INSTANCES.variables() | {"PMI_RANK": "0", "PMI_SIZE": "2"}
 
 def test_several_instances_are_refused_and_one_runs():
     message = (
-        "poprun started 2 instances, but replicas of several instances do not train together so "
-        r"far: .* poprun --num-instances=1 --num-replicas=4\. If the instances are independent of "
-        f"each other, set {INDEPENDENT}=1"
+        "poprun started 2 instances, and the programs of an IPUStrategy are of one: .* Make a "
+        r"PopDistStrategy .* poprun --num-instances=1 --num-replicas=4\. If the instances are "
+        f"independent of each other, set {INDEPENDENT}=1"
     )
     with pytest.raises(RuntimeError, match=message):
         check_one_process(ENVIRONMENT)

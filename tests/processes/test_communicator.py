@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ipu_tf.processes.calls import Call, CollectiveError, check_equal
+from ipu_tf.processes.calls import CollectiveCall, CollectiveError, check_equal
 from ipu_tf.processes.limits import HEARTBEAT, WAIT, Limits
 from tests.processes.mpi import run_instances
 
@@ -13,11 +13,11 @@ pytest.importorskip("mpi4py")
 
 def call(**changes):
     told = {"kind": "all-reduce", "name": "loss", "dtype": "float32", "shape": "[3]"}
-    return Call(**told | {"reduction": "add"} | changes)
+    return CollectiveCall(**told | {"reduction": "add"} | changes)
 
 
 def test_a_call_survives_its_way():
-    assert Call.of(call().packed()) == call()
+    assert CollectiveCall.of(call().packed()) == call()
     check_equal({0: call(), 1: call()})
 
 

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from ipu_tf.processes.calls import Call
+from ipu_tf.processes.calls import CollectiveCall
 from ipu_tf.processes.instances import instances
 from ipu_tf.processes.job import communicator
 from ipu_tf.processes.reduction_tree import nodes, pairs
@@ -22,7 +22,7 @@ def reduce(value, reduction="add", name="x"):
     for left, right in pairs(first, len(value), JOB.total_replicas):
         rows[left] = rows[left] + rows.pop(right)
     assert tuple(rows) == nodes(first, len(value), JOB.total_replicas)
-    call = Call(
+    call = CollectiveCall(
         kind="all-reduce",
         name=name,
         dtype=value.dtype.name,
@@ -35,6 +35,7 @@ def reduce(value, reduction="add", name="x"):
         first=first,
         count=JOB.local_replicas,
         group=JOB.total_replicas,
+        join=reduction,
     )
 
 
@@ -61,12 +62,12 @@ def reductions():
 
 def gathers():
     own = bytes([JOB.index]) * (10 + 50_000 * JOB.index)
-    found = communicator().all_gather(Call(kind="all-gather", name="x"), own)
+    found = communicator().all_gather(CollectiveCall(kind="all-gather", name="x"), own)
     assert [len(one) for one in found] == [10 + 50_000 * index for index in range(JOB.count)]
     assert all(set(one) == {index} for index, one in enumerate(found))
     for root in range(JOB.count):
         for size in (3, 40_000):
-            call = Call(kind="broadcast", name="x")
+            call = CollectiveCall(kind="broadcast", name="x")
             assert communicator().broadcast(call, own[:1] * size, root) == bytes([root]) * size
     communicator().barrier()
 

@@ -1,60 +1,71 @@
-"""`popdist` for one process: what scripts ask before they share work between processes."""
+"""`popdist`: which instance of a job this process is, and what instances do together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from typing import ParamSpec, TypeVar
 
+from ipu_tf.processes.instances import instances
+from ipu_tf.processes.job import communicator
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 def init() -> None:
-    """Does nothing: there is one process, and nothing to connect."""
+    """Meets the other instances of the job; alone it does nothing.
+
+    Raises:
+        CollectiveError: Not all of them come.
+    """
+    communicator()
 
 
 def isPopdistEnvSet() -> bool:
-    """Returns False: no launcher started this process."""
-    return False
+    """Returns whether poprun started this process."""
+    return instances().is_launched
 
 
 def getNumInstances() -> int:
-    """Returns the number of processes, 1."""
-    return 1
+    """Returns the number of instances: without poprun, 1."""
+    return instances().count
 
 
 def getInstanceIndex() -> int:
-    """Returns the number of this process, 0."""
-    return 0
+    """Returns the number of this instance: without poprun, 0."""
+    return instances().index
+
+
+rank = getInstanceIndex
 
 
 def getLocalInstanceIndex() -> int:
-    """Returns the number of this process among those of its host, 0."""
-    return 0
+    """Returns the number of this instance among those of its host: without poprun, 0."""
+    return instances().local_index
 
 
 def getReplicaIndexOffset() -> int:
-    """Returns the number of this process's first replica among all replicas, 0."""
-    return 0
+    """Returns the number of this instance's first replica among all: without poprun, 0."""
+    return instances().replica_offset
 
 
 def getNumTotalReplicas() -> int:
-    """Returns the replicas of all processes: without a launcher, 1."""
-    return 1
+    """Returns the replicas of all instances: without poprun, 1."""
+    return instances().total_replicas
 
 
 def getNumLocalReplicas() -> int:
-    """Returns the replicas of this process: without a launcher, 1."""
-    return 1
+    """Returns the replicas of this instance: without poprun, 1."""
+    return instances().local_replicas
 
 
 def getNumIpusPerReplica() -> int:
-    """Returns the IPUs of a replica: without a launcher, 1."""
-    return 1
+    """Returns the IPUs of a replica: without poprun, 1."""
+    return instances().ipus_per_replica
 
 
 def checkNumIpusPerReplica(ipusPerReplica: int) -> bool:
-    """Returns whether a replica has this number of IPUs: without a launcher, 1."""
+    """Returns whether a replica has this number of IPUs: without poprun, 1."""
     return ipusPerReplica == getNumIpusPerReplica()
 
 
@@ -64,7 +75,18 @@ def getDeviceId(ipusPerReplica: int = 0) -> int:
 
 
 def synchronize(*args: object, **kwargs: object) -> None:
-    """Does nothing: there is no other process to wait for."""
+    """Waits until all instances have called it; the arguments have no effect.
+
+    Raises:
+        CollectiveError: An instance does not come.
+    """
+    job = communicator()
+    if job is not None:
+        job.barrier("popdist.synchronize")
+
+
+def finalizeBackend() -> None:
+    """Does nothing: the instances part when the process ends."""
 
 
 def execute_on_instances(
@@ -73,7 +95,7 @@ def execute_on_instances(
     """Returns what a function returns, None where this process is not among the instances.
 
     Args:
-        instances: The numbers of the processes that call the function.
+        instances: The numbers of the instances that call the function.
         func: The function.
         args: Its arguments.
         kwargs: Its keyword arguments.

@@ -110,7 +110,10 @@ class Keras3Model:
     def track_loss(self, loss: tf.Tensor, x: TensorStructure) -> None:
         """Adds a loss to the mean that logs show, weighted with the samples of `x`."""
         first = next(leaf for leaf in keras.tree.flatten(x) if leaf is not None)
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
         with keras.name_scope(METRICS):
+            if replicas > 1:  # Keras has divided the loss by them.
+                loss = loss * tf.cast(replicas, loss.dtype)
             loss_tracker_of(self.stock).update_state(loss, sample_weight=tf.shape(first)[0])
 
     def metrics(self, batch: StepBatch) -> TensorStructure:

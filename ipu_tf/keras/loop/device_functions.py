@@ -19,11 +19,13 @@ from ipu_tf.keras.loop.execution import ExecutionFunction
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.loop.update_checks import parts_of_batch
 from ipu_tf.keras.replication import replica_state
+from ipu_tf.keras.replication.instance_sums import means_over_instances
 from ipu_tf.keras.replication.replicas import Replicas, replicas_of
 from ipu_tf.keras.steps.device_function import run_with
 from ipu_tf.keras.steps.own_steps import step_of_loop
 from ipu_tf.keras.steps.training_steps import TrainingSteps
 from ipu_tf.keras.training_state import StatefulModel, drop_functions
+from ipu_tf.processes.instances import instances
 
 
 class DeviceFunctions:
@@ -61,7 +63,9 @@ class DeviceFunctions:
         """Returns a new function that runs one execution of training."""
         run = self._execution(model, "train_step", self._training_loop(model), _last_logs(model))
         return execution.iterator_function(
-            run, parts_of_batch=functools.partial(parts_of_batch, model)
+            run,
+            parts_of_batch=functools.partial(parts_of_batch, model),
+            join_logs=functools.partial(means_over_instances, name=f"logs of {model.name}"),
         )
 
     def test_function(self, model: StatefulModel) -> Callable[[Any], Any]:
@@ -91,7 +95,7 @@ class DeviceFunctions:
 
     def _training_loop(self, model: StatefulModel) -> DeviceLoop:
         replicas, accumulation = self._replicated(model), accumulation_of_model(model)
-        if accumulation.steps_per_replica == 1 and replicas.count == 1:
+        if accumulation.steps_per_replica == 1 and replicas.total == 1:
             return self._loop(model, "train_step")
         training = TrainingSteps(
             model.distribute_strategy, adapter_of(model), accumulation, replicas
@@ -126,7 +130,10 @@ class DeviceFunctions:
             ValueError: The configured group size does not divide the number of replicas.
         """
         count = replicas_on_device(model)
-        group = config.device_configuration().batch_norm_replica_group_size if count > 1 else 1
+        group = config.device_configuration().batch_norm_replica_group_size
+        if count * instances().count == 1:
+            group = 1
+        replica_state.check_shares(count)
         replica_state.check_group(count, group)
         adapter = adapter_of(model)
         variables = tuple(id(variable) for variable in adapter.state_variables)

@@ -167,6 +167,7 @@ def iterator_function(
     execution: ExecutionFunction,
     *,
     parts_of_batch: Callable[[int], int | None] = lambda samples: None,
+    join_logs: Callable[[Any], Any] = lambda logs: logs,
 ) -> Callable[[Any], Any]:
     """Returns Keras' `train_function` or `test_function`.
 
@@ -174,6 +175,7 @@ def iterator_function(
         execution: Runs the steps of an execution.
         parts_of_batch: Maps the samples of a single batch, without an infeed, to the number of
             steps that it is split into, or to None for one step of the whole batch.
+        join_logs: Combines the logs of all instances of the job.
 
     Returns:
         A function that maps an iterator over batches, or an `InfeedIterator`, to the logs of its
@@ -186,7 +188,7 @@ def iterator_function(
         else:
             for data in itertools.islice(iterator, execution.steps):
                 last, _ = _run_batch(execution, data, parts_of_batch)
-        return taken_by_host(dict(last))
+        return join_logs(taken_by_host(dict(last)))
 
     return function
 

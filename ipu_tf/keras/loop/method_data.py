@@ -25,6 +25,7 @@ from ipu_tf.keras.deployment.model_pipeline import (
 from ipu_tf.keras.loop import execution
 from ipu_tf.keras.loop.step_checks import check_step, is_built_for
 from ipu_tf.keras.loop.update_checks import check_training, check_update, steps_of_update
+from ipu_tf.keras.replication.instance_sums import check_equal_steps
 from ipu_tf.keras.steps.own_steps import build_by_tracing, has_own
 from ipu_tf.keras.training_state import StatefulModel
 
@@ -200,7 +201,9 @@ class MethodData:
             prefetch_depth=depth,
             of_update=steps_of_update(model) if trains else inference_depth(model),
         )
-        if not trains:
+        if trains:
+            check_equal_steps(infeed.schedule.steps, name=f"`fit` of model '{model.name}'")
+        else:
             check_inference_steps(model, infeed.schedule.steps_per_execution)
         return infeed
 

@@ -15,6 +15,7 @@ from ipu_tf.keras.replication.replica_state import replication_factor
 from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.own_steps import has_own
 from ipu_tf.keras.training_state import StatefulModel
+from ipu_tf.processes.instances import instances
 from ipu_tf.strategy import IPUStrategy
 
 _FUNCTION_OF = {
@@ -103,7 +104,7 @@ def _obstacle_to_own(model: StatefulModel, step: str) -> str | None:
     accumulated = model.ipu_training_state.accumulation.steps_per_replica
     if accumulated > 1:
         return f"accumulates the gradients of {accumulated} micro-batches"
-    replicas = replication_factor(model.distribute_strategy, 1)
+    replicas = replication_factor(model.distribute_strategy, 1) * instances().count
     return f"has {replicas} replicas" if replicas > 1 else None
 
 

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.replication.instance_sums import over_instances, tree_sum
+from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.ops import grad_util_ops
 
 
@@ -17,27 +19,36 @@ class GradientAccumulator:
     """Sums the gradients of the micro-batches of all replicas for one weight update.
 
     The reduction method applies to the micro-batches of one replica; replicas are summed, unless
-    `experimental_normalize_gradients` divides by their number. So each micro-batch is added
-    straight to one sum that all replicas share.
+    `experimental_normalize_gradients` divides by their number. Each replica, or group of replicas
+    that runs as one batch, has sums of its own, and a balanced tree sums these. Where the bits are
+    the same, the replicas of a process share one sum.
 
     Args:
         variables: The trainable variables.
         options: How gradients are reduced, and the type of the sums.
-        replicas: Number of replicas.
+        replicas: How the model is replicated.
+        name: What is summed, for errors.
     """
 
     def __init__(
         self,
         variables: Sequence[tf.Variable],
         options: GradientAccumulationOptions,
-        replicas: int = 1,
+        replicas: Replicas | None = None,
+        name: str = "gradients",
     ) -> None:
         self._options = options
-        self._factor = options.scale(replicas)
+        self._replicas = replicas = replicas or Replicas()
+        self._name = name
+        self._factor = options.scale(replicas.total)
+        self._are_apart = not _sums_in_order(options.steps_per_replica, replicas)
+        leading = [replicas.groups] if self._are_apart else []
         self._sums = [
             tf.Variable(
                 # A function, so that an estimate makes the sums without their values.
-                functools.partial(tf.zeros, variable.shape, options.dtype_of(variable)),
+                functools.partial(
+                    tf.zeros, [*leading, *variable.shape], options.dtype_of(variable)
+                ),
                 trainable=False,
                 # Not the variable's own name: reports count that as work of the variable's layer.
                 name=f"{variable.name.rpartition(':')[0] or variable.name}_gradient_accumulator",
@@ -48,7 +59,7 @@ class GradientAccumulator:
 
     @property
     def sums(self) -> tuple[tf.Variable, ...]:
-        """The sums, one for each variable."""
+        """The sums, one for each variable, with a first axis where replicas have their own."""
         return tuple(self._sums)
 
     def reset(self) -> None:
@@ -56,42 +67,90 @@ class GradientAccumulator:
         for total in self._sums:
             total.assign(tf.zeros_like(total))
 
-    def add(self, gradients: Sequence[Any], step: tf.Tensor, *, new_step: tf.Tensor | bool) -> None:
+    def add(self, gradients: Sequence[Any], step: tf.Tensor, group: tf.Tensor) -> None:
         """Adds the gradients of one micro-batch.
 
         Args:
             gradients: One for each variable, None if the loss does not depend on the variable.
             step: int32 scalar, number of the micro-batch within its replica's update, from 0.
-            new_step: Whether no replica has added micro-batch `step` yet.
+            group: int32 scalar, number of the replica or of its group in this process.
         """
         for index, (total, gradient) in enumerate(zip(self._sums, gradients, strict=True)):
             if gradient is None:
                 continue
             self._present[index] = True
-            self._add(total, gradient, step, new_step)
+            self._add(total, gradient, step, group)
 
-    def _add(
-        self, total: tf.Variable, gradient: Any, step: tf.Tensor, new_step: tf.Tensor | bool
-    ) -> None:
+    def join(self) -> None:
+        """Sums the sums of all replicas, those of other instances as well.
+
+        It runs on the host, between the programs that add and the one that takes the gradients.
+        """
+        here = self._replicas
+        are_several = here.total > here.count
+        if not self._are_apart and not are_several:
+            return
+        totals = [
+            total for total, present in zip(self._sums, self._present, strict=True) if present
+        ]
+        # float16 values are added up in float32 and rounded once.
+        values = [tf.cast(total, tf.float32) for total in totals]
+        if not are_several:
+            found = [tree_sum(value) for value in values]
+        else:
+            # Replicas that share a sum are a node of the tree, as one replica is.
+            shared = 1 if self._are_apart else here.groups
+            found = over_instances(
+                values if self._are_apart else [value[tf.newaxis] for value in values],
+                first=here.first_group // shared,
+                count=here.groups // shared,
+                group=here.all_groups // shared,
+                name=self._name,
+            )
+        for total, value in zip(totals, found, strict=True):
+            value = tf.cast(value, total.dtype)
+            if self._are_apart:
+                total.scatter_update(tf.IndexedSlices(value[tf.newaxis], tf.constant([0])))
+            else:
+                total.assign(value)
+
+    def _add(self, total: tf.Variable, gradient: Any, step: tf.Tensor, group: tf.Tensor) -> None:
         method = self._options.reduction_method
         gradient = _cast(gradient, total.dtype)
         if method is Method.RUNNING_MEAN:
             count = tf.cast(step, tf.float32)
             weight = 1.0 / (count + 1.0)
-            kept = tf.where(new_step, count * weight, 1.0)
-            total.assign(total * tf.cast(kept, total.dtype))
+            if self._options.steps_per_replica > 1:
+                self._multiply(total, count * weight, group)
             gradient = _scale(gradient, weight)
         elif method is Method.MEAN or self._factor != 1:
             gradient = _scale(gradient, tf.constant(self._factor))
         if isinstance(gradient, tf.IndexedSlices):
-            total.scatter_add(gradient)
+            self._add_rows(total, gradient, group)
+        elif self._are_apart:
+            total.scatter_add(tf.IndexedSlices(gradient[tf.newaxis], group[tf.newaxis]))
         else:
             total.assign_add(gradient)
 
+    def _multiply(self, total: tf.Variable, factor: tf.Tensor, group: tf.Tensor) -> None:
+        factor = tf.cast(factor, total.dtype)
+        if self._are_apart:
+            kept = tf.gather(total, group) * factor
+            total.scatter_update(tf.IndexedSlices(kept[tf.newaxis], group[tf.newaxis]))
+        else:
+            total.assign(total * factor)
+
+    def _add_rows(self, total: tf.Variable, gradient: tf.IndexedSlices, group: tf.Tensor) -> None:
+        if not self._are_apart:
+            total.scatter_add(gradient)
+            return
+        groups = tf.fill(tf.shape(gradient.indices), tf.cast(group, gradient.indices.dtype))
+        total.scatter_nd_add(tf.stack([groups, gradient.indices], axis=-1), gradient.values)
+
     def gradients(self) -> list[tf.Tensor | None]:
-        """Returns the reduced gradients in the types of their sums, None where there are none."""
+        """Returns the joined gradients in the types of their sums, None where there are none."""
         return [
-            tf.convert_to_tensor(total) if present else None
+            (total[0] if self._are_apart else tf.convert_to_tensor(total)) if present else None
             for total, present in zip(self._sums, self._present, strict=True)
         ]
 
@@ -135,6 +194,15 @@ class CapturedGradientCounts:
     def arguments(self) -> dict[str, tf.Tensor]:
         """Returns the further arguments of the optimizer's `apply_gradients`."""
         return {"captured_counts": tf.convert_to_tensor(self._counts)} if self._present else {}
+
+
+def _sums_in_order(steps: int, replicas: Replicas) -> bool:
+    """Returns whether adding the gradients of all replicas here to one sum is the tree's order."""
+    if replicas.groups == 1:
+        return True
+    # A tree over three begins with 0 and 1; those of several instances may begin elsewhere.
+    in_order = 3 if replicas.total == replicas.count else 2
+    return steps == 1 and replicas.groups <= in_order
 
 
 def _cast(gradient: Any, dtype: tf.DType) -> Any:

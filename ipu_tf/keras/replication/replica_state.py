@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from ipu_tf import utils
+from ipu_tf.processes.instances import instances
 
 _SEED_STRIDE = 0x9E3779B9  # The golden ratio of 2**32: neighbouring replicas get distant seeds.
 
@@ -38,6 +39,22 @@ def replication_factor(strategy: tf.distribute.Strategy, stages: int = 1) -> int
     return ipus // needed
 
 
+def check_shares(replicas: int) -> None:
+    """Checks that this instance has the replicas that poprun gave it.
+
+    Raises:
+        ValueError: The device has IPUs for more or fewer.
+    """
+    job = instances()
+    if job.count > 1 and replicas != job.local_replicas:
+        raise ValueError(
+            f"The device of instance {job.index} runs {replicas} replicas of the model, but poprun "
+            f"gave it {job.local_replicas}. Configure the device by popdist.tensorflow."
+            "set_ipu_config(config, ipus_per_replica), and start poprun with the same "
+            "--ipus-per-replica."
+        )
+
+
 def check_group(replicas: int, group: int) -> None:
     """Checks that replicas divide into groups for batch-norm statistics.
 
@@ -59,13 +76,18 @@ class ReplicaState:
         seeds: The variables among them that are states of random generators; each replica's starts
             at a different value.
         copies: Number of replicas, or of groups of replicas that share a state.
+        later: How many come after these, in other instances.
     """
 
     def __init__(
-        self, variables: Sequence[tf.Variable], seeds: Sequence[tf.Variable], copies: int
+        self,
+        variables: Sequence[tf.Variable],
+        seeds: Sequence[tf.Variable],
+        copies: int,
+        later: int = 0,
     ) -> None:
         seed_ids = {id(variable) for variable in seeds}
-        self._copies = copies
+        self._copies, self._later = copies, later
         self._variables = list(variables)
         self._is_seed = [id(variable) in seed_ids for variable in self._variables]
         self._values = [
@@ -102,7 +124,8 @@ class ReplicaState:
         if not is_seed:
             return copies
         # The last replica continues with the model's own seed, as with all other values.
-        apart = [(self._copies - 1 - copy) * _SEED_STRIDE % 2**32 for copy in range(self._copies)]
+        last = self._copies + self._later - 1
+        apart = [(last - copy) * _SEED_STRIDE % 2**32 for copy in range(self._copies)]
         offsets = tf.reshape(tf.constant(apart, copies.dtype), [-1, *[1] * variable.shape.rank])
         first = tf.one_hot(0, variable.shape[-1], dtype=copies.dtype)
         return copies + offsets * first  # A state is (seed, counter).

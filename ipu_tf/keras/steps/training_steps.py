@@ -1,8 +1,8 @@
 """The programs of training with accumulation or replicas.
 
-The host runs a program for each micro-batch, which adds its gradients to the accumulator that all
-replicas share, and a program that updates the weights. An IPU runs both in one program, on the
-micro-batches of its replica alone; `DeviceStep` traces that program for its figures.
+The host runs a program for each micro-batch, which adds its gradients to the accumulators, joins
+those of all replicas, and runs a program that updates the weights. An IPU runs both in one program,
+on the micro-batches of its replica alone; `DeviceStep` traces that program for its figures.
 """
 
 from __future__ import annotations
@@ -44,11 +44,26 @@ class WeightUpdate:
         self._replicas = replicas
         self._weights = list(model.trainable_weights)
         self.accumulator = GradientAccumulator(
-            model.variables_of(self._weights), accumulation, replicas.count
+            model.variables_of(self._weights),
+            accumulation,
+            replicas,
+            name=f"gradients of {model.name}",
         )
         optimizer = model.optimizer
         self._gradient_counts: CapturedGradientCounts | None = None
+        if replicas.instances > 1 and accumulation.replicated_optimizer_state_sharding:
+            raise NotImplementedError(
+                f"Model '{model.name}': `replicated_optimizer_state_sharding` shares out the "
+                "optimizer state over the replicas of one instance, not over those of "
+                f"{replicas.instances}. Set it to False, or start one instance."
+            )
         if optimizer is not None and optimizer.counts_captured_gradients:
+            if replicas.instances > 1:
+                raise NotImplementedError(
+                    f"Model '{model.name}': the optimizer counts captured gradients, which are not "
+                    f"summed over {replicas.instances} instances. Start one instance, which drives "
+                    "all replicas, or scale the loss by a constant."
+                )
             self._gradient_counts = CapturedGradientCounts(optimizer.stock)
 
     def reset(self) -> None:
@@ -74,7 +89,7 @@ class WeightUpdate:
             loss = step_scopes.scaled(model, tf.add_n(losses) if len(losses) > 1 else losses[0])
         values = model.variables_of(self._weights)
         gradients = step_scopes.optimizer_of(model).gradients(tape, loss, values) if values else []
-        self.accumulator.add(gradients, micro_batch, new_step=tf.equal(group, 0))
+        self.accumulator.add(gradients, micro_batch, group)
         if self._gradient_counts is not None:
             self._gradient_counts.add()
         return tree.map_structure(lambda *values: tf.stack(values), *logs)
@@ -167,7 +182,8 @@ class TrainingSteps:
 
     @tf.autograph.experimental.do_not_convert
     def update(self) -> None:
-        """Applies the accumulated gradients with the optimizer."""
+        """Joins the gradients of all replicas, and applies them with the optimizer."""
+        self._weight_update.accumulator.join()
         self._run(self._weight_update.apply)
 
     def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -47,7 +47,23 @@ def group_size(size: int | None, *, op: str, argument: str) -> int:
             f"{op}: `{argument}` must divide the number of replicas, which is {replicas}. "
             f"Received: {size!r}."
         )
+    _check_shared_out(size, op, argument)
     return size
+
+
+def _check_shared_out(size: int, op: str, argument: str) -> None:
+    """Checks that a group has all or none of the replicas of an instance, or is in one.
+
+    Raises:
+        NotImplementedError: A group has parts of instances.
+    """
+    local = replica_context.local_replicas()
+    if max(size, local) % min(size, local):
+        raise NotImplementedError(
+            f"{op}: groups lie within an instance, which has {local} replicas, or consist of whole "
+            f"instances. Set `{argument}` to a divisor or a multiple of {local}, or start another "
+            f"number of instances. Received: {size!r}."
+        )
 
 
 def collective(

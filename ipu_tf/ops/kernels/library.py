@@ -143,6 +143,15 @@ def _tensors(plain: bytes) -> Iterator[NDArray[Any]]:
         plain = plain[end:]
 
 
+def set_exchange(function: Callable[..., int]) -> None:
+    """Sets the C function by which collectives exchange values with other processes.
+
+    Args:
+        function: Takes a pointer to an `InstanceExchange` (ops/tf/instance_exchange.h).
+    """
+    _c_functions().ipu_tf_join_instances(function)
+
+
 def isa() -> str:
     """Returns the instruction set the kernels picked on this processor ("avx2" or "avx512")."""
     return _c_functions().ipu_tf_isa().decode()

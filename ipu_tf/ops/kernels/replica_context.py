@@ -14,6 +14,8 @@ from contextvars import ContextVar
 
 import tensorflow as tf
 
+from ipu_tf.processes.instances import instances
+
 
 class MoreIpusNeeded(Exception):
     """A replica of the program needs more IPUs than its trace assumes: it is traced again.
@@ -38,16 +40,21 @@ class ReplicatedTrace:
 
     Attributes:
         is_configured: Whether the device is known.
-        count: Number of replicas.
+        count: Number of replicas of all instances of the job.
+        local_count: Number of those of this instance.
+        offset: Number of the first of these.
         ipus: IPUs that a replica takes.
         replica: The replica, an input of the program; None for a single one.
-        index: int32 scalar, the number of the replica; None for a single one.
+        index: int32 scalar, the number of the replica among all; None for a single one.
     """
 
     def __init__(self, device_ipus: int | None, ipus: int = 1) -> None:
+        job = instances()
         self.ipus = ipus
         self.is_configured = device_ipus is not None
-        self.count = 1 if device_ipus is None else device_ipus // ipus
+        self.local_count = 1 if device_ipus is None else device_ipus // ipus
+        self.count = self.local_count * (job.count if self.is_configured else 1)
+        self.offset = self.local_count * job.index if self.is_configured else 0
         self.replica: tf.Tensor | None = None
         self.index: tf.Tensor | None = None
         self._sites: collections.Counter[str] = collections.Counter()
@@ -85,6 +92,20 @@ def replica_index() -> tf.Tensor:
     if trace is None or trace.index is None:
         return tf.constant(0, tf.int32)
     return trace.index
+
+
+def local_replicas() -> int:
+    """Returns the number of replicas in this process of the program that is being traced."""
+    trace = _CURRENT.get()
+    return 1 if trace is None else trace.local_count
+
+
+def local_index() -> tf.Tensor:
+    """Returns the number of the replica among those of this process: an int32 scalar."""
+    trace = _CURRENT.get()
+    if trace is None or trace.offset == 0:
+        return replica_index()
+    return replica_index() - trace.offset
 
 
 def require_ipus(ipus: int) -> None:

@@ -13,6 +13,8 @@ from ipu_tf.internals.graphs import in_jitted_function
 from ipu_tf.internals.tensorflow import FuncGraph, func_graph_from_py_func, record_operation
 from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.ops.kernels.replica_context import ReplicatedTrace
+from ipu_tf.processes.instances import instances
+from ipu_tf.runtime.replicas import instance_exchange
 from ipu_tf.runtime.replicas.replica_functions import function_copies
 from ipu_tf.runtime.replicas.replica_variables import ReplicaVariables
 from ipu_tf.runtime.tracing.call_ops import add_call
@@ -31,7 +33,7 @@ def call(
     name: str,
     device_ipus: int | None,
 ) -> Any:
-    """Returns the results of a program that runs on every replica; those of replica 0.
+    """Returns the results of a program that runs on every replica; those of the first one here.
 
     The program is traced once. Each replica runs a copy of it at the same time, with its own
     variables, and they meet in collectives. A replica that fails ends all others. A single replica
@@ -49,7 +51,7 @@ def call(
         NotImplementedError: The graph is that of a function with `jit_compile=True`.
         ValueError: The IPUs of the device are not a multiple of those that a replica needs.
     """
-    trace = ReplicatedTrace(device_ipus)
+    trace = _checked(ReplicatedTrace(device_ipus), name)
     lacking = 0
     while True:
         try:
@@ -61,7 +63,7 @@ def call(
             if device_ipus is not None and device_ipus % more.ipus:
                 # The rest of the program may need more: its trace tells how many.
                 lacking = more.ipus
-            trace = ReplicatedTrace(None if lacking else device_ipus, more.ipus)
+            trace = _checked(ReplicatedTrace(None if lacking else device_ipus, more.ipus), name)
             continue
         except Exception:
             if lacking:  # The program may rely on its replicas.
@@ -70,6 +72,24 @@ def call(
         if lacking:
             raise _refused(name, device_ipus, trace.ipus)
         return results
+
+
+def _checked(trace: ReplicatedTrace, name: str) -> ReplicatedTrace:
+    """Returns a trace whose replicas are those that poprun gave this instance.
+
+    Raises:
+        ValueError: The device has IPUs for more or fewer of them.
+    """
+    job = instances()
+    if job.count > 1 and trace.is_configured and trace.local_count != job.local_replicas:
+        raise ValueError(
+            f"'{name}' takes {trace.ipus} IPUs for each replica, so the device of instance "
+            f"{job.index} runs {trace.local_count} replicas, but poprun gave it "
+            f"{job.local_replicas}. Configure the device by "
+            "popdist.tensorflow.set_ipu_config(config, ipus_per_replica), and start poprun with "
+            "the same --ipus-per-replica."
+        )
+    return trace
 
 
 def _refused(name: str, device_ipus: int | None, ipus: int) -> ValueError:
@@ -98,10 +118,12 @@ def _on_replicas(
     leaves = tf.nest.flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
     graph = _traced(trace, program, leaves, (args, kwargs), tensors, name)
-    replicas = library.load().ipu_replicas(count=trace.count)
-    variables = ReplicaVariables(graph, trace.count)
+    if trace.count > trace.local_count:
+        instance_exchange.join()
+    replicas = library.load().ipu_replicas(count=trace.local_count, offset=trace.offset)
+    variables = ReplicaVariables(graph, trace.local_count, trace.offset)
     calls = []
-    for replica, function in enumerate(function_copies(graph, trace.count)):
+    for replica, function in enumerate(function_copies(graph, trace.local_count, trace.offset)):
         inputs = [replicas[replica], *tensors, *variables.inputs(graph.external_captures, replica)]
         calls.append(
             add_call(

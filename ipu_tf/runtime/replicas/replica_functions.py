@@ -22,17 +22,21 @@ kernels know them (kReplicaStride, ops/core/elements/replica_streams.h)."""
 _serial = itertools.count()
 
 
-def function_copies(graph: FuncGraph, count: int) -> list[Any]:
+def function_copies(graph: FuncGraph, count: int, offset: int = 0) -> list[Any]:
     """Returns a function for each replica, of the ops of a finished graph.
 
     Args:
         graph: The graph.
         count: Number of replicas.
+        offset: Number of the first of them.
     """
     name = f"{graph.name}_replica_{next(_serial)}"
     first = atomic_function_from_func_graph(name, graph, {})
     find = eager_context().get_function_def
-    return [first, *(_copy(first, find, replica) for replica in range(1, count))]
+    return [
+        first if replica == 0 else _copy(first, find, replica)
+        for replica in range(offset, offset + count)
+    ]
 
 
 def _copy(function: Any, find: Callable[[str], Any], replica: int) -> Any:

@@ -44,10 +44,11 @@ class ReplicaVariables:
     Args:
         graph: The traced program, which captures the variables.
         count: Number of replicas.
+        offset: Number of the first of them.
     """
 
-    def __init__(self, graph: FuncGraph, count: int) -> None:
-        self._count = count
+    def __init__(self, graph: FuncGraph, count: int, offset: int = 0) -> None:
+        self._count, self._offset = count, offset
         known = {id(variable.handle): variable for variable in graph.variables}
         captures = Captures()
         self._captured: list[tuple[tf.Tensor, tf.Tensor]] = []
@@ -100,7 +101,11 @@ class ReplicaVariables:
         variable: tf.Variable | None,
     ) -> Sequence[tf.Tensor]:
         handles: Sequence[tf.Tensor] = library.load().ipu_replica_variables(
-            store=store, variable=outer, count=self._count, **_seeding(variable)
+            store=store,
+            variable=outer,
+            count=self._count,
+            offset=self._offset,
+            **_seeding(variable),
         )
         for handle in handles:
             copy_handle_data(inner, handle)

@@ -13,6 +13,8 @@ from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.replication.accumulation import GradientAccumulator
+from ipu_tf.keras.replication.replicas import Replicas
+from ipu_tf.processes.reduction_tree import reduced
 from tests.grids import mostly_slow
 from tests.keras.equivalence import (
     BATCH,
@@ -157,7 +159,7 @@ def test_sparse_gradients(method):
         values = tf.reshape(tf.range(6.0), (3, 2)) + step
         slices = tf.IndexedSlices(values, tf.constant(rows), tf.constant((4, 2)))
         for accumulator, gradient in ((sparse, slices), (dense, tf.convert_to_tensor(slices))):
-            accumulator.add([gradient], tf.constant(step), new_step=True)
+            accumulator.add([gradient], tf.constant(step), tf.constant(0))
     np.testing.assert_allclose(sparse.gradients()[0], dense.gradients()[0], rtol=1e-6)
     assert np.abs(dense.gradients()[0]).max() > 0
 
@@ -286,6 +288,30 @@ def test_a_single_batch_is_the_micro_batches_of_all_replicas(strategy, factor, o
     assert 0 <= accuracy <= 1
 
 
+@pytest.mark.parametrize(
+    ("replicas", "steps", "sums"), [(3, 1, 1), (4, 1, 4), (2, 2, 2), (5, 2, 5)]
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_replicas_are_summed_by_a_tree(replicas, steps, sums, sparse):
+    """Each replica sums its micro-batches; a tree sums the replicas."""
+    table = tf.Variable(tf.zeros((2, 3)))
+    options = GradientAccumulationOptions(steps_per_replica=steps)
+    accumulator = GradientAccumulator([table], options, Replicas(count=replicas))
+    assert sum(total.shape.num_elements() for total in accumulator.sums) == 6 * sums
+    values = np.random.default_rng(1).normal(size=(replicas, steps, 2, 3)).astype(np.float32)
+    values[0] *= 1e4
+    for step in range(steps):
+        for replica in range(replicas):
+            gradient = tf.constant(values[replica, step])
+            if sparse:
+                gradient = tf.IndexedSlices(gradient, tf.range(2))
+            accumulator.add([gradient], tf.constant(step), tf.constant(replica))
+    tf.function(accumulator.join)()  # TensorFlow would reorder sums in a graph.
+    rows = [functools.reduce(np.add, value) for value in values]
+    expected = reduced(dict(enumerate(rows)), replicas, np.add)
+    np.testing.assert_array_equal(accumulator.gradients()[0], expected)
+
+
 def test_normalized_gradients_are_means_over_micro_batches_and_replicas():
     options = PipeliningOptions.of(G, None, False, "sum", NORMALIZES)
     weight = tf.Variable(1.0)
@@ -293,11 +319,12 @@ def test_normalized_gradients_are_means_over_micro_batches_and_replicas():
         options.accumulation,
         GradientAccumulationOptions.of(G, "sum", NORMALIZES),
     ):
-        accumulator = GradientAccumulator([weight], accumulation, replicas=2)
+        accumulator = GradientAccumulator([weight], accumulation, Replicas(count=2))
         for step in range(G):
             for replica in range(2):
                 gradient = tf.constant(step + replica / 2)
-                accumulator.add([gradient], tf.constant(step), new_step=replica == 0)
+                accumulator.add([gradient], tf.constant(step), tf.constant(replica))
+        accumulator.join()
         assert accumulator.gradients()[0] == 1.75
     assert GradientAccumulationOptions.of(1, "sum", NORMALIZES).scale(replicas=2) == 1
     with pytest.raises(ValueError, match="`experimental_normalize_gradients=True` is for sums"):

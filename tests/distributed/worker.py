@@ -1,0 +1,262 @@
+"""What an instance does in tests of jobs: `python -m tests.distributed.worker CASE`.
+
+Instance 0 prints a line "RESULT ..." that is to be the same for any number of instances.
+"""
+
+import hashlib
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, distributed
+from ipu_tf.compat import popdist
+from ipu_tf.compat.popdist import tensorflow as popdist_tensorflow
+from ipu_tf.distributed.popdist_strategy import PopDistStrategy
+from ipu_tf.ops import all_to_all_op, cross_replica_ops, reduce_scatter_op, replication_ops
+from ipu_tf.processes.instances import instances
+
+JOB = instances()
+
+
+def strategy_of_job(batch_norm_group=1):
+    config = IPUConfig()
+    config.norms.experimental.distributed_batch_norm_replica_group_size = batch_norm_group
+    popdist_tensorflow.set_ipu_config(config)
+    assert config.auto_select_ipus == JOB.local_replicas
+    config.configure_ipu_system()
+    return PopDistStrategy()
+
+
+def publish(*values):
+    digest = hashlib.sha256(b"".join(np.asarray(value).tobytes() for value in values))
+    if JOB.index == 0:
+        print(f"RESULT {digest.hexdigest()[:16]} {np.asarray(values[0]).ravel()[:3]}", flush=True)
+
+
+def host():
+    popdist.init()
+    assert (popdist.getNumInstances(), popdist.getInstanceIndex()) == (JOB.count, JOB.index)
+    assert popdist.getNumTotalReplicas() == JOB.total_replicas
+    assert popdist.execute_on_instances({1}, int, "7") == (7 if JOB.index == 1 else None)
+    popdist.synchronize()
+    index = float(JOB.index)
+    assert distributed.allreduce(index + 1, "SUM").numpy() == 3
+    assert distributed.allreduce(tf.constant([index], tf.float16), "MEAN").numpy() == [0.5]
+    assert distributed.allgather([[index]]).numpy().tolist() == [[0], [1]]
+    assert distributed.allgather(tf.range(JOB.index + 1)).numpy().tolist() == [0, 0, 1]
+    assert distributed.allgather(index).numpy().tolist() == [0, 1]
+    assert distributed.broadcast(index, root_rank=1).numpy() == 1
+    assert distributed.broadcast(f"instance {JOB.index}").numpy() == b"instance 0"
+
+    @tf.function
+    def in_a_graph(x):
+        return distributed.allreduce(x, "SUM") + distributed.broadcast(x, 1)
+
+    assert in_a_graph(tf.constant([index])).numpy() == [2]
+    strategy = strategy_of_job()
+    assert strategy.num_replicas_in_sync == JOB.total_replicas
+    assert strategy.reduce("SUM", tf.constant(2.0), axis=None).numpy() == 4
+    with strategy.scope():
+        assert tf.Variable(index + 1).numpy() == 1
+    publish(0)
+
+
+def collectives():
+    strategy = strategy_of_job()
+    total = JOB.total_replicas
+    values = np.random.default_rng(1).normal(size=(total, 2 * total, 3)).astype(np.float32)
+    values[:, 0] *= 1e6
+
+    @tf.function
+    def program():
+        x = tf.constant(values)[replication_ops.replication_index()]
+        tiny = cross_replica_ops.cross_replica_sum(tf.cast(x, tf.float16))
+        found = [
+            cross_replica_ops.cross_replica_sum(x),
+            cross_replica_ops.cross_replica_mean(x * x),
+            tf.cast(tiny, tf.float32),
+            cross_replica_ops.cross_replica_sum(x, replica_group_size=2),
+            all_to_all_op.all_to_all(x, 0, 0, total),
+            reduce_scatter_op.reduce_scatter(tf.reshape(x, [-1]), total),
+            tf.random.normal([3]),
+        ]
+        found = tf.concat([tf.reshape(one, [-1]) for one in found], 0)
+        return all_to_all_op.all_gather(found, total), tf.reduce_sum(
+            all_to_all_op.all_gather(replication_ops.replication_index(), total)
+        )
+
+    tf.random.set_seed(3)
+    for _ in range(2):
+        found, numbers = strategy.run(program)
+        assert numbers.numpy() == sum(range(total))
+    publish(found)
+
+
+def steps():
+    """Training by `strategy.run`, with dropout and an optimizer that sums gradients."""
+    keras.utils.set_random_seed(1 + JOB.index)
+    strategy = strategy_of_job()
+    total = JOB.total_replicas
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(total, 8, 4)).astype(np.float32)
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        layers = [keras.layers.Dense(8, activation="relu"), keras.layers.Dropout(0.5)]
+        model = keras.Sequential([*layers, keras.layers.Dense(1)])
+        model.build((8, 4))
+        optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+        optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step():
+        batch = tf.constant(x)[replication_ops.replication_index()]
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(batch, training=True) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    for _ in range(3):
+        strategy.run(step)
+    publish(*model.get_weights()[:4])
+
+
+def data(steps, accumulation):
+    """Returns the batches of this instance; replica r takes those that one process would give."""
+    rng = np.random.default_rng(7)
+    count = JOB.total_replicas * steps * accumulation
+    x = rng.normal(size=(count, 4, 6, 6, 2)).astype(np.float32)
+    y = rng.integers(0, 3, size=(count, 4)).astype(np.int32)
+    own = np.arange(count).reshape(-1, JOB.total_replicas)
+    own = own[:, JOB.replica_offset : JOB.replica_offset + JOB.local_replicas].ravel()
+    return tf.data.Dataset.from_tensor_slices((x[own], y[own]))
+
+
+def trained(accumulation, batch_norm_group=1):
+    strategy = strategy_of_job(batch_norm_group)
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential(
+            [
+                keras.Input((6, 6, 2), batch_size=4),
+                keras.layers.Conv2D(4, 3),
+                keras.layers.BatchNormalization(),
+                keras.layers.ReLU(),
+                keras.layers.Dropout(0.3, seed=5),
+                keras.layers.Flatten(),
+                keras.layers.Dense(3),
+            ]
+        )
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(
+            keras.optimizers.SGD(0.05, momentum=0.9), loss, steps_per_execution=2 * accumulation
+        )
+        if accumulation > 1:
+            model.set_gradient_accumulation_options(
+                gradient_accumulation_steps_per_replica=accumulation
+            )
+        logs = model.fit(data(4, accumulation), epochs=2, shuffle=False, verbose=0).history
+    return model, logs
+
+
+def fit():
+    model, logs = trained(1)
+    publish(*[weight.numpy() for weight in model.trainable_weights])
+    print(f"LOSS of {JOB.index} {logs['loss']}", flush=True)
+
+
+def fit_accumulating():
+    model, _ = trained(3)
+    publish(*[weight.numpy() for weight in model.trainable_weights])
+
+
+def fit_in_groups():
+    model, _ = trained(1, batch_norm_group=2)
+    publish(*[weight.numpy() for weight in model.trainable_weights])
+
+
+def unequal():
+    model = small_model()
+    model.fit(*rows(2 * JOB.local_replicas * (3 + JOB.index)), batch_size=2, verbose=0)
+
+
+def own_train_step():
+    class Own(keras.Sequential):
+        def train_step(self, batch):
+            return {"loss": tf.constant(0.0)}
+
+    strategy = strategy_of_job()
+    with strategy.scope():
+        model = Own([keras.Input((2,), batch_size=2), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        model.fit(*rows(4), batch_size=2)
+
+
+def small_model():
+    with strategy_of_job().scope():
+        model = keras.Sequential([keras.Input((2,), batch_size=2), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    return model
+
+
+def rows(count):
+    return np.zeros((count, 2), np.float32), np.zeros((count, 1), np.float32)
+
+
+def outside_of_fit():
+    model = small_model()
+    step = tf.function(model.train_step, autograph=False)
+    x, y = rows(2)
+    model.distribute_strategy.run(step, args=((tf.constant(x), tf.constant(y)),))
+
+
+def sharded_state():
+    model = small_model()
+    model.set_gradient_accumulation_options(2, replicated_optimizer_state_sharding=True)
+    model.compile("sgd", "mse", steps_per_execution=2)
+    model.fit(*rows(16), batch_size=2, verbose=0)
+
+
+def groups():
+    @tf.function
+    def program():
+        return cross_replica_ops.cross_replica_sum(tf.constant(1.0), replica_group_size=2)
+
+    config = IPUConfig()
+    config.auto_select_ipus = JOB.local_replicas
+    config.configure_ipu_system()
+    PopDistStrategy().run(program)
+
+
+def other_device():
+    with PopDistStrategy().scope():  # Of one IPU.
+        model = keras.Sequential([keras.Input((2,), batch_size=2), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        model.fit(*rows(4), batch_size=2, verbose=0)
+
+
+def _sum_of(name):
+    @tf.function
+    def program():
+        return cross_replica_ops.cross_replica_sum(tf.constant(1.0), name=name)
+
+    return program
+
+
+def stops_early():
+    strategy = strategy_of_job()
+    strategy.run(_sum_of("one"))
+    if JOB.index == 0:
+        strategy.run(_sum_of("one"))
+
+
+def another_order():
+    strategy = strategy_of_job()
+    for name in ("one", "two")[:: 1 - 2 * JOB.index]:
+        strategy.run(_sum_of(name))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
