@@ -39,16 +39,16 @@ FLOORS = (
 all but the command line."""
 
 KERAS_FLOORS = (
-    ("construction", "layer_calls"),
+    ("construction", "layer_calls", "tf_keras", "tf_keras_scope"),
     ("models",),
     ("keras_hooks",),
     ("extensions",),
     ("loop", "saving"),
     ("deployment",),
-    ("steps", "vendor_attributes"),
+    ("keras3", "steps", "vendor_attributes"),
     ("training_state",),
     ("pipeline", "replication"),
-    ("data", "keras3", "layers", "optimizers"),
+    ("data", "layers", "optimizers"),
     ("adapters", "callbacks", "identity", "options", "rematerialization"),
 )
 """The same within `ipu_tf.keras`, whose own names are above all of these."""

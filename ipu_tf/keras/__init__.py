@@ -3,7 +3,8 @@
 import ipu_tf.keras.construction  # Importing it registers it with the strategy.
 import ipu_tf.keras.keras3.model_adapter
 import ipu_tf.keras.layer_calls
-import ipu_tf.keras.rematerialization  # noqa: F401 # So do these.
+import ipu_tf.keras.rematerialization
+import ipu_tf.keras.tf_keras_scope  # noqa: F401 # So do these.
 from ipu_tf.keras import callbacks, extensions, layers, optimizers, pipeline
 from ipu_tf.keras.deployment import rebatching as _rebatching  # noqa: F401  # It registers itself.
 from ipu_tf.keras.deployment.auto_pipeline import PipelineDecision, auto_pipeline

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ipu_tf.base import spans
 from ipu_tf.internals.keras import KerasFunctional
@@ -31,6 +32,7 @@ from ipu_tf.keras.saving.options_config import set_options
 from ipu_tf.keras.saving.random_states import RandomStates
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
+from ipu_tf.keras.training_state import strategy_in_force
 from ipu_tf.strategy import IPUStrategy
 
 
@@ -62,11 +64,16 @@ def _marked(name: str) -> Callable[..., Any]:
 of_loop(inspect.getattr_static(keras.Model, "predict_step"))  # Keras' own step predicts.
 
 
-class KerasHooks(IPUExtensions):
+class KerasHooks(IPUExtensions, keras.Model):
     """A Keras model whose loop runs on the IPU and whose files keep its options."""
 
     _made_in_scope = False
     _build_shapes_dict: dict[str, Any] | None
+
+    @property
+    def distribute_strategy(self) -> tf.distribute.Strategy:
+        """The strategy of the open scope if it is one with that of the model, else the latter."""
+        return strategy_in_force(super().distribute_strategy)
 
     fit = _on_ipu("fit")
     evaluate = _on_ipu("evaluate")

@@ -10,8 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras_graphs import inbound_nodes
-from ipu_tf.internals.keras_layers import layers_within
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
@@ -23,7 +22,6 @@ from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph
 from ipu_tf.keras.pipeline.pipeline import Pipeline, pipeline_of
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
-from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
 from ipu_tf.keras.pipeline.stages import Stages
 from ipu_tf.keras.pipeline.symbolic import LayerCalls
 from ipu_tf.strategy.open_scope import are_one
@@ -72,16 +70,11 @@ class TrainingState:
     asynchronous_callbacks: bool = False
     assigned_stages: AssignedStages | None = None
 
-    def may_pipeline(self, model: keras.Model) -> bool:
+    def may_pipeline(self, model: object) -> bool:
         """Returns whether any stage was assigned or recorded, without reading the model's calls."""
         if self.assigned_stages is not None:
             return self.assigned_stages != NO_STAGES
-        return any(
-            recorded_stage(layer) is not None
-            or was_called_in_stage(layer)
-            or any(recorded_stage(node) is not None for node in inbound_nodes(layer))
-            for layer in layers_within(model)
-        )
+        return adapter_of(model).may_have_stages
 
     def stages_of(self, graph: LayerGraph) -> Stages:
         """Returns the stage of each layer invocation of a model's graph.
@@ -114,20 +107,25 @@ class TrainingState:
         return self.accumulation if pipeline is None else pipeline.options.accumulation
 
 
-class StatefulModel(keras.Model):
-    """A Keras model that holds a training state. Setters replace the state as a whole."""
+class StatefulModel:
+    """A model that holds a training state. Setters replace the state as a whole.
 
+    Its subclasses are models of a Keras, too.
+    """
+
+    name: str
+    built: bool
+    compiled: Any
+    run_eagerly: bool
+    steps_per_execution: int
+    distribute_strategy: tf.distribute.Strategy
+    inputs: Any
+    call: Callable[..., Any]
+    get_config: Callable[[], dict[str, Any]]
     train_function: Callable[[Any], Any] | None
     test_function: Callable[[Any], Any] | None
-    predict_function: Callable[[list[Any]], Any] | None
+    predict_function: Callable[[Any], Any] | None
     _ipu_tf_training_state = TrainingState()
-
-    @property
-    def distribute_strategy(self) -> tf.distribute.Strategy:
-        """The strategy of the open scope if it is one with that of the model, else the latter."""
-        own = super().distribute_strategy
-        around = tf.distribute.get_strategy()
-        return around if are_one(around, own) else own
 
     @property
     def ipu_training_state(self) -> TrainingState:
@@ -148,6 +146,12 @@ class StatefulModel(keras.Model):
         return LayerCalls()
 
 
-def drop_functions(model: keras.Model) -> None:
+def strategy_in_force(own: tf.distribute.Strategy) -> tf.distribute.Strategy:
+    """Returns the strategy of the open scope if it is one with that of a model, else the latter."""
+    around = tf.distribute.get_strategy()
+    return around if are_one(around, own) else own
+
+
+def drop_functions(model: StatefulModel) -> None:
     """Drops the functions of a model's training loop; they are made again when needed."""
     model.train_function = model.test_function = model.predict_function = None

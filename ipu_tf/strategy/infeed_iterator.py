@@ -37,6 +37,19 @@ def stock_dataset_iterators() -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
+def stock_iterators_in_scopes() -> Iterator[None]:
+    """Makes `iter(dataset)` on this thread return TensorFlow's own iterator, in scopes, too.
+
+    The methods of tf_keras open the scope of their strategy around the data that they read.
+    """
+    previous, _thread.is_host = getattr(_thread, "is_host", False), True
+    try:
+        yield
+    finally:
+        _thread.is_host = previous
+
+
+@contextlib.contextmanager
 def _infeeds(wanted: bool) -> Iterator[None]:
     previous, _thread.infeeds = getattr(_thread, "infeeds", False), wanted
     try:
@@ -49,8 +62,8 @@ def _iteration(stock: Callable[[tf.data.Dataset], Any]) -> Callable[[tf.data.Dat
     """Makes iterators infeeds on threads that ask for them."""
 
     def iterate(dataset: tf.data.Dataset) -> Any:
-        infeeds = getattr(_thread, "infeeds", False) and tf.executing_eagerly()
-        if infeeds and dataset not in _read_by_host:
+        infeeds = getattr(_thread, "infeeds", False) and not getattr(_thread, "is_host", False)
+        if infeeds and tf.executing_eagerly() and dataset not in _read_by_host:
             return IPUOwnedIterator(dataset)
         return stock(dataset)
 

@@ -392,17 +392,20 @@ class IPUStrategyV1(tf.distribute.Strategy):
             self._programs.add(subject, key, program)
 
     def _say_what_is_not_converted(self, fn: Any) -> None:
-        """Warns, once per strategy, that models of `tf_keras` keep their own training loop."""
+        """Warns, once per strategy, that a model of `tf_keras` keeps its own training loop."""
         package = (getattr(fn, "__module__", None) or "").partition(".")[0]
         if package != "tf_keras" or self._said_of_tf_keras or not self._enable_keras_extensions:
             return
         self._said_of_tf_keras = True
         logger.warning(
-            "Models of tf_keras are not converted for the IPU: their steps run one by one on one "
-            "IPU, without the on-device loop, replicas, gradient accumulation and pipelines, and "
-            "they have no `set_*_options`. Use Keras 3: `import keras`, or `tf.keras` without the "
-            "environment variable TF_USE_LEGACY_KERAS. To keep tf_keras, make the strategy with "
-            "`enable_keras_extensions=False`, which also ends this warning."
+            "A model of tf_keras is not converted for the IPU, because its class is a script's own "
+            "or it was made in a scope that was entered before tf_keras was imported: its steps "
+            "run one by one on one IPU, without the on-device loop, replicas, gradient "
+            "accumulation and pipelines, and it has no `set_*_options`. Make it of layers "
+            "(tf_keras.Sequential, tf_keras.Model(inputs, outputs)), or use Keras 3: `import "
+            "keras`, or `tf.keras` without the environment variable TF_USE_LEGACY_KERAS. To keep "
+            "it as it is, make the strategy with `enable_keras_extensions=False`, which also ends "
+            "this warning."
         )
 
     @contextlib.contextmanager

@@ -9,7 +9,13 @@ from tests import sources
 from tests.sources import PACKAGE
 
 INTERNALS = PACKAGE / "internals"
-PRIVATE_PACKAGES = ("tensorflow.python", "tensorflow.core", "tensorflow.compiler", "keras.src")
+PRIVATE_PACKAGES = (
+    "tensorflow.python",
+    "tensorflow.core",
+    "tensorflow.compiler",
+    "keras.src",
+    "tf_keras.src",
+)
 ACCESSORS = ("getattr", "setattr", "hasattr", "delattr")
 PUBLIC_OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 

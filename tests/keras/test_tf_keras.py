@@ -1,4 +1,4 @@
-"""Models of tf_keras in the scope: they run, and say that they are not converted."""
+"""Models of tf_keras in the scope: they train as in stock tf_keras, on the on-device loop."""
 
 import contextlib
 import logging
@@ -6,42 +6,231 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.keras.adapters.models import adapter_of
 
 tf_keras = pytest.importorskip("tf_keras")
 
-MESSAGE = (
-    "Models of tf_keras are not converted .* Use Keras 3: `import keras`, or `tf.keras` without"
-)
+NOT_CONVERTED = "A model of tf_keras is not converted .* Make it of layers .* or use Keras 3"
+
+RANDOM = np.random.default_rng(11)
+X = RANDOM.normal(size=(48, 6)).astype("float32")
+Y = RANDOM.integers(0, 3, 48).astype("int32")
+TOKENS = RANDOM.integers(0, 10, (48, 4)).astype("int32")
 
 
-def losses(strategy):
-    """Trains a small model in the scope of a strategy, None for none."""
-    x = np.arange(32, dtype="float32").reshape(8, 4) / 32
-    scope = strategy.scope() if strategy else contextlib.nullcontext()
-    with scope:
+def strategy_of(ipus=1, **options):
+    cfg = IPUConfig()
+    cfg.auto_select_ipus = ipus
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.configure_ipu_system()
+    return IPUStrategy(**options)
+
+
+def sequential():
+    layers = tf_keras.layers
+    return tf_keras.Sequential(
+        [layers.Dense(8, activation="relu"), layers.BatchNormalization(), layers.Dense(3)]
+    )
+
+
+def functional():
+    inputs = tf_keras.Input((6,))
+    hidden = tf_keras.layers.Dense(8, activation="relu", kernel_regularizer="l2")(inputs)
+    return tf_keras.Model(inputs, tf_keras.layers.Dense(3)(hidden + 1))
+
+
+def embedded():
+    layers = tf_keras.layers
+    return tf_keras.Sequential(
+        [layers.Embedding(10, 6, input_length=4), layers.Flatten(), layers.Dense(3)]
+    )
+
+
+def trained(strategy, build, optimizer, *, setup=lambda model: None, steps=1, x=X, **fit):
+    """A compiled and trained model, and the logs of its training."""
+    with strategy.scope() if strategy else contextlib.nullcontext():
         tf_keras.utils.set_random_seed(3)
-        model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+        model = build()
+        loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(optimizer(), loss, metrics=["accuracy"], steps_per_execution=steps)
+        setup(model)
+        data = (x,) if isinstance(x, tf.data.Dataset) else (x, Y)
+        history = model.fit(*data, verbose=0, **fit)
+    return model, history.history
+
+
+def check_equal(ours, stock, rtol=1e-5):
+    """Both have the same logs, and the same weights."""
+    (model, logs), (other, other_logs) = ours, stock
+    assert set(logs) == set(other_logs)
+    for name, values in other_logs.items():
+        np.testing.assert_allclose(logs[name], values, rtol=rtol, err_msg=name)
+    check_equal_weights(model, other)
+
+
+def check_equal_weights(model, other):
+    for weight, other_weight in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(weight, other_weight, rtol=1e-4, atol=1e-6)
+
+
+def test_a_sequential_trains_evaluates_and_predicts_as_in_stock_tf_keras():
+    strategy = strategy_of()
+    how = {"batch_size": 8, "epochs": 2, "validation_data": (X[:16], Y[:16])}
+    ours = trained(strategy, sequential, tf_keras.optimizers.SGD, steps=2, **how)
+    stock = trained(None, sequential, tf_keras.optimizers.SGD, **how)
+    check_equal(ours, stock)
+    model, other = ours[0], stock[0]
+    assert isinstance(model, tf_keras.Sequential)
+    assert model.__class__ is tf_keras.Sequential
+    figures = model.evaluate(X, Y, batch_size=8, verbose=0)
+    np.testing.assert_allclose(figures, other.evaluate(X, Y, batch_size=8, verbose=0), rtol=1e-5)
+    predicted = model.predict(X, batch_size=8, verbose=0)
+    np.testing.assert_allclose(predicted, other.predict(X, verbose=0), rtol=1e-4, atol=1e-6)
+    names = {program.name for program in strategy.report(insights=False).programs}
+    assert names == {f"{model.name}.{step}_step" for step in ("train", "test", "predict")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["SGD", "legacy.Adam"])
+def test_a_functional_model_trains_on_a_dataset_and_on_single_batches(optimizer):
+    make = tf_keras.optimizers
+    for part in optimizer.split("."):
+        make = getattr(make, part)
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8, drop_remainder=True)
+    ours = trained(strategy_of(), functional, make, steps=2, x=data, epochs=3, shuffle=False)
+    stock = trained(None, functional, make, x=data, epochs=3)
+    check_equal(ours, stock)
+    counts = []
+    for model in (ours[0], stock[0]):
+        model.steps_per_execution = 1
+        counts.append(
+            [model.train_on_batch(X[:8], Y[:8]), model.test_on_batch(X[:8], Y[:8], X[:8, 0])]
+        )
+    np.testing.assert_allclose(*counts, rtol=1e-5)
+    check_equal_weights(ours[0], stock[0])
+
+
+@pytest.mark.slow
+def test_gradients_are_accumulated_over_micro_batches_and_replicas():
+    """Sums over two replicas at half the learning rate are means at the whole."""
+
+    def setup(model):
+        model.set_gradient_accumulation_options(
+            gradient_accumulation_steps_per_replica=2, gradient_accumulation_reduction_method="mean"
+        )
+        model.set_replication_options("MEAN")
+
+    how = {"shuffle": False, "epochs": 2}
+    ours, _ = trained(
+        strategy_of(2),
+        functional,
+        lambda: tf_keras.optimizers.SGD(0.05),
+        setup=setup,
+        steps=6,
+        batch_size=4,
+        **how,
+    )
+    stock, _ = trained(
+        None, functional, lambda: tf_keras.optimizers.SGD(0.05 * 2), batch_size=16, **how
+    )
+    # Each replica adds its regularization loss, too.
+    kernels = [model.layers[1].kernel.numpy() for model in (ours, stock)]
+    np.testing.assert_allclose(*kernels, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_gradients_of_embeddings_and_weights_of_classes():
+    how = {"batch_size": 8, "x": TOKENS, "class_weight": {0: 1.0, 1: 2.0, 2: 0.5}}
+    ours = trained(strategy_of(), embedded, tf_keras.optimizers.Adam, steps=6, **how)
+    check_equal(ours, trained(None, embedded, tf_keras.optimizers.Adam, **how))
+
+
+@pytest.mark.slow
+def test_callbacks_are_called_once_a_step_beside_the_device():
+    calls = []
+    callback = tf_keras.callbacks.LambdaCallback(
+        on_batch_end=lambda batch, logs: calls.append(batch)
+    )
+    trained(
+        strategy_of(),
+        sequential,
+        lambda: tf_keras.optimizers.SGD(0.1),
+        setup=lambda model: model.set_asynchronous_callbacks(True),
+        steps=6,
+        batch_size=8,
+        callbacks=[callback],
+    )
+    assert calls == list(range(6))
+
+
+@pytest.mark.slow
+def test_files_hold_stock_models(tmp_path):
+    strategy = strategy_of()
+    model, _ = trained(strategy, functional, tf_keras.optimizers.SGD, batch_size=8)
+    for name in ("model.keras", "saved_model"):
+        model.save(tmp_path / name)
+        loaded = tf_keras.models.load_model(tmp_path / name)
+        assert type(loaded) is model.__class__
+        check_equal_weights(loaded, model)
+    with strategy.scope():
+        assert type(tf_keras.models.clone_model(model)) is type(model)
+
+
+def test_what_models_of_tf_keras_lack_is_refused():
+    strategy = strategy_of()
+    with strategy.scope():
+        model = tf_keras.Sequential([tf_keras.layers.Dense(3, input_shape=(6,))], name="net")
         model.compile("sgd", "mse")
-        history = model.fit(x, x[:, :1], batch_size=4, epochs=2, verbose=0, shuffle=False)
-        model.predict(x, batch_size=4, verbose=0)
-    return history.history["loss"]
+    for what, call in {
+        "pipeline stages": lambda: model.set_pipeline_stage_assignment([0]),
+        "pipeline stages ": lambda: model.set_pipelining_options(),
+        "recomputation options": lambda: model.set_recomputation_options(),
+        "exports": lambda: model.export_for_ipu_serving("folder", 8),
+        "estimates": lambda: ipu_tf.estimate(model, batch_size=4),
+    }.items():
+        message = f"'net' is one of tf_keras, which has no {what.strip()} on the IPU yet. Use Keras"
+        with pytest.raises(NotImplementedError, match=message):
+            call()
+    message = r"no pipeline stages yet: .* Received: a Dense in PipelineStage\(1\)"
+    stage = ipu_tf.keras.PipelineStage(1)
+    with strategy.scope(), stage, pytest.raises(NotImplementedError, match=message):
+        tf_keras.layers.Dense(3)
+    tf_keras.layers.Dense(3)
+
+
+def test_an_optimizer_that_would_sum_gradients_twice_is_refused():
+    class Own(tf_keras.optimizers.SGD):
+        def apply_gradients(self, grads_and_vars):
+            return super().apply_gradients(grads_and_vars)
+
+    with strategy_of(2).scope():
+        model = tf_keras.Sequential([tf_keras.layers.Dense(3, input_shape=(6,))])
+        model.compile(Own(), "mse")
+        with pytest.raises(NotImplementedError, match=r"Own cannot update 2 replicas.*\(grads_and"):
+            adapter_of(model).optimizer.apply([])
 
 
 @pytest.mark.parametrize("converted", [True, False])
 @pytest.mark.fast_cells(1)
-def test_the_first_step_says_that_the_model_is_not_converted(caplog, converted):
-    cfg = IPUConfig()
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    strategy = IPUStrategy(enable_keras_extensions=converted)
+def test_the_first_step_says_that_a_subclass_is_not_converted(caplog, converted):
+    class Own(tf_keras.Sequential):
+        pass
+
+    def losses(strategy):
+        with strategy.scope() if strategy else contextlib.nullcontext():
+            tf_keras.utils.set_random_seed(3)
+            model = Own([tf_keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+            return model.fit(X[:8], X[:8, :1], batch_size=4, epochs=2, verbose=0, shuffle=False)
+
+    strategy = strategy_of(enable_keras_extensions=converted)
     with caplog.at_level(logging.WARNING, "ipu_tf"):
         history = losses(strategy)
-    messages = [
-        record.getMessage() for record in caplog.records if record.name.startswith("ipu_tf")
-    ]
-    notices = [message for message in messages if re.match(MESSAGE, message)]
-    assert len(notices) == converted
-    np.testing.assert_allclose(history, losses(None), rtol=1e-5)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len([message for message in messages if re.match(NOT_CONVERTED, message)]) == converted
+    np.testing.assert_allclose(history.history["loss"], losses(None).history["loss"], rtol=1e-5)
     assert strategy.report().programs

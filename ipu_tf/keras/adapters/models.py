@@ -101,6 +101,14 @@ class ModelAdapter(Protocol):
         """Whether its class defines the computation of outputs."""
 
     @property
+    def has_layer_graph(self) -> bool:
+        """Whether pipelines, exports and estimates can read the graph of its layers."""
+
+    @property
+    def may_have_stages(self) -> bool:
+        """Whether a layer was made or called in the scope of a pipeline stage."""
+
+    @property
     def trainable_weights(self) -> list[Weight]:
         """The weights that training updates."""
 
@@ -164,8 +172,11 @@ class ModelAdapter(Protocol):
         made so far stay valid.
         """
 
-    def build_missing_parts(self, batch: SpecStructure) -> None:
-        """Builds what `fit` would build for batches of these shapes, unless it is built."""
+    def is_built_for(self, step: str) -> bool:
+        """Returns whether the variables exist that a step, such as "train_step", uses."""
+
+    def build_missing_parts(self, step: str, batch: SpecStructure) -> None:
+        """Builds what a step needs for batches of these shapes, unless it is built."""
 
 
 @functools.singledispatch

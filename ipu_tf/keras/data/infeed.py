@@ -41,7 +41,7 @@ class Infeed:
     ) -> None:
         self.schedule = schedule
         self._subject = subject
-        self._batches = batches
+        self.batches = batches
         self.replicas = replicas
         self.prefetch_depth = prefetch_depth
         self.epochs = epochs
@@ -50,7 +50,7 @@ class Infeed:
     @property
     def element_spec(self) -> Any:
         """The shapes and types that one replica reads in one step."""
-        return self._batches.dataset.element_spec
+        return self.batches.dataset.element_spec
 
     @property
     def batch_size(self) -> int:
@@ -61,7 +61,7 @@ class Infeed:
     @property
     def num_batches(self) -> int | None:
         """Steps that the data suffices for, None if unknown or infinite."""
-        batches = self._batches.num_batches
+        batches = self.batches.num_batches
         return None if batches is None else batches // self.replicas
 
     def get_tf_dataset(self) -> Infeed:
@@ -70,11 +70,11 @@ class Infeed:
 
     def on_epoch_begin(self) -> None:
         """Tells Keras' batches that an epoch begins."""
-        self._batches.on_epoch_begin()
+        self.batches.on_epoch_begin()
 
     def on_epoch_end(self) -> None:
         """Tells Keras' batches that an epoch ended."""
-        self._batches.on_epoch_end()
+        self.batches.on_epoch_end()
 
     def end_of_data(self) -> ValueError:
         """Returns the error for data that ended before all requested steps had run."""
@@ -106,8 +106,8 @@ class Infeed:
 
     def _steps(self) -> tf.data.Dataset:
         if self.replicas == 1:
-            return self._batches.dataset
-        return self._batches.dataset.batch(self.replicas, drop_remainder=True)
+            return self.batches.dataset
+        return self.batches.dataset.batch(self.replicas, drop_remainder=True)
 
 
 class InfeedIterator:
@@ -137,6 +137,10 @@ class InfeedIterator:
         if self._steps is None:
             self._steps = self.infeed.steps()
         return self._steps
+
+    def restart(self) -> None:
+        """Reads the infeed from its beginning again."""
+        self._steps = self._executions = None
 
     def next_execution(self, steps: int) -> Any:
         """Returns the next steps, stacked.

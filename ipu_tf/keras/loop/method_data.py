@@ -251,4 +251,4 @@ def _build(model: StatefulModel, step: str, batch: Any) -> None:
         adapter_of(model).note_inputs(batch)
         build_by_tracing(model, step, batch)
     else:
-        adapter_of(model).build_missing_parts(batch)
+        adapter_of(model).build_missing_parts(step, batch)

@@ -54,7 +54,7 @@ def check_step(model: StatefulModel, step: str) -> None:
 def is_built_for(model: StatefulModel, step: str) -> bool:
     """Returns whether the variables that a step uses exist."""
     if not has_own(model, step):
-        return bool(model.built)
+        return adapter_of(model).is_built_for(step)
     if getattr(model, _FUNCTION_OF[step]) is not None:
         return True
     # Variables that a step creates later, such as those of metrics, would not be replicated.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any
 
 import keras
@@ -91,6 +91,11 @@ def outside_of_stages() -> Iterator[None]:
         _STAGE.reset(token)
 
 
+def open_stage() -> int | None:
+    """Returns the stage whose scope is open on this thread, None outside of scopes."""
+    return _STAGE.get()
+
+
 def check_stage(stage: Any) -> int:
     """Returns the number of a pipeline stage.
 
@@ -145,7 +150,13 @@ def _record(layer_or_node: Any, what: str) -> None:
         vars(layer_or_node)[what] = stage
 
 
-_REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
-    {patches.LAYER_CREATION: _layer_creation, patches.LAYER_CALLS: _layer_calls}
-)
+_REPLACEMENTS: dict[patches.Patch, patches.Wrap] = {
+    patches.LAYER_CREATION: _layer_creation,
+    patches.LAYER_CALLS: _layer_calls,
+}
 """The replacements that a scope of a stage installs."""
+
+
+def replace_in_stages(patch: patches.Patch, wrap: patches.Wrap) -> None:
+    """Lets scopes of stages replace a method of another Keras, too."""
+    _REPLACEMENTS[patch] = wrap

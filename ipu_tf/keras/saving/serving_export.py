@@ -61,7 +61,7 @@ def export_model(
         return export_step(served, export_dir, strategy=strategy, **steps_and_names)
 
 
-def _specs(model: StatefulModel, batch_size: int | None) -> Any:
+def _specs(model: Any, batch_size: int | None) -> Any:
     """Returns the specs of a batch of a model's inputs, in the model's structure."""
     shapes = _built_shapes(model)
     if batch_size is None:
@@ -84,7 +84,7 @@ def _narrow_spec(shape: Any, dtype: Any) -> tf.TensorSpec:
     return tf.TensorSpec(shape, NARROWER.get(name, name))
 
 
-def _built_shapes(model: StatefulModel) -> Any:
+def _built_shapes(model: Any) -> Any:
     """Returns the shapes that a subclassed model was built with, None for one with inputs."""
     try:
         if model.inputs:

@@ -1,0 +1,123 @@
+"""What tf_keras, which is Keras 2, keeps private. Imported only where tf_keras is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+# The class of functional models, which tf_keras does not export.
+from tf_keras.src.engine.functional import Functional as TfKerasFunctional
+
+# How `fit` makes batches of arrays, weights their classes, and unpacks them.
+from tf_keras.src.engine import data_adapter
+
+# Whether arguments are those of a functional model.
+from tf_keras.src.engine.training import is_functional_model_init_params as is_functional_call
+
+from ipu_tf.internals.patches import Patch
+
+MODEL_CREATION = Patch(tf_keras.Model, "__new__", "models of the scope are IPU models")
+LAYER_CREATION = Patch(
+    tf_keras.layers.Layer, "__init__", "layers in a pipeline stage are refused, not ignored"
+)
+
+
+def counter_of(model: tf_keras.Model, step: str) -> tf.Variable:
+    """Returns the variable that counts the batches of a method, which callbacks read.
+
+    Relies on `Model._train_counter`, `Model._test_counter` and `Model._predict_counter`.
+
+    Args:
+        model: The model.
+        step: "train_step", "test_step" or "predict_step".
+    """
+    return getattr(model, f"_{step.removesuffix('_step')}_counter")
+
+
+def is_compiled(model: tf_keras.Model) -> bool:
+    """Returns whether `compile` was called. Relies on `Model._is_compiled`."""
+    return bool(model._is_compiled)
+
+
+def layers_within(model: tf_keras.Model) -> list[Any]:
+    """Returns all layers in a model, those of layers, too. Relies on `Layer._flatten_layers`."""
+    return list(model._flatten_layers(include_self=False))
+
+
+def steps_variable_of(model: tf_keras.Model) -> tf.Variable | None:
+    """Returns the variable of the steps of an execution, which the loop of tf_keras reads.
+
+    None before `compile`. Relies on `Model._steps_per_execution`.
+    """
+    return model._steps_per_execution
+
+
+def array_batches(
+    data: dict[str, Any], *, batch_size: int | None, steps: int | None, epochs: int, shuffle: bool
+) -> tuple[tf.data.Dataset, int]:
+    """Returns the batches of all epochs that `fit` makes of arrays, and their number in an epoch.
+
+    They are shuffled as without us. Relies on `data_adapter.select_data_adapter`.
+
+    Raises:
+        ValueError: tf_keras does not know the kind of data.
+    """
+    made = data_adapter.select_data_adapter(data["x"], data["y"])(
+        data["x"],
+        data["y"],
+        sample_weights=data["sample_weight"],
+        batch_size=batch_size,
+        steps=steps,
+        epochs=epochs,
+        shuffle=shuffle,
+    )
+    return made.get_dataset(), int(made.get_size())
+
+
+def with_class_weight(dataset: tf.data.Dataset, class_weight: Any) -> tf.data.Dataset:
+    """Returns a dataset whose samples have the weights of their classes.
+
+    Relies on `data_adapter._make_class_weight_map_fn`, which `fit` uses.
+    """
+    return dataset.map(data_adapter._make_class_weight_map_fn(class_weight))
+
+
+def check_loss(model: tf_keras.Model, targets: Any, loss: Any) -> None:
+    """Checks that a model has something to minimize. Relies on `Model._validate_target_and_loss`.
+
+    Raises:
+        TypeError: There are no targets, though the loss needs them.
+        ValueError: There is no loss.
+    """
+    model._validate_target_and_loss(targets, loss)
+
+
+def set_strategy_of(optimizer: Any, strategy: tf.distribute.Strategy) -> None:
+    """Makes a strategy the one that an optimizer updates its variables under.
+
+    Legacy optimizers take that of the step. Relies on `Optimizer._distribution_strategy`.
+    """
+    if isinstance(optimizer, tf_keras.optimizers.Optimizer):
+        optimizer._distribution_strategy = strategy
+
+
+def own_minimize(optimizer: Any) -> str | None:
+    """Returns the class of a script whose `minimize` updates otherwise than its `apply_gradients`.
+
+    None for the optimizers of tf_keras. Relies on their modules being in `tf_keras`.
+    """
+    for base in type(optimizer).__mro__:
+        if "minimize" in vars(base):
+            is_stock = base.__module__.partition(".")[0] == "tf_keras"
+            return None if is_stock or "apply_gradients" in vars(base) else base.__name__
+    return None
+
+
+def dense(gradients: Sequence[Any]) -> list[Any]:
+    """Returns gradients as tensors: those of embeddings are lists of rows, of unknown length."""
+    return [
+        tf.convert_to_tensor(one) if isinstance(one, tf.IndexedSlices) else one for one in gradients
+    ]

@@ -1,0 +1,1 @@
+"""tf_keras, which is Keras 2, behind the adapters."""

@@ -1,0 +1,84 @@
+"""Turns models of tf_keras made inside an IPU strategy's scope into IPU models."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tf_keras
+
+from ipu_tf.internals import patches
+from ipu_tf.internals.tf_keras import (
+    LAYER_CREATION,
+    MODEL_CREATION,
+    TfKerasFunctional,
+    is_functional_call,
+)
+from ipu_tf.keras.identity import KerasIdentity
+from ipu_tf.keras.pipeline.scope import open_stage, replace_in_stages
+from ipu_tf.keras.tf_keras import model_adapter
+from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
+
+__all__ = ["TfKerasFunctionalModel", "TfKerasSequential", "converting", "model_adapter"]
+
+_thread = threading.local()
+
+
+class TfKerasFunctionalModel(KerasIdentity, TfKerasHooks, TfKerasFunctional):
+    """A functional model of tf_keras that trains on the IPU."""
+
+    _stands_for = TfKerasFunctional
+
+
+class TfKerasSequential(KerasIdentity, TfKerasHooks, tf_keras.Sequential):
+    """A `tf_keras.Sequential` that trains on the IPU."""
+
+    _stands_for = tf_keras.Sequential
+
+
+@contextlib.contextmanager
+def converting() -> Iterator[None]:
+    """Turns functional models and Sequentials made inside, on this thread, into IPU models."""
+    with patches.installed({MODEL_CREATION: _model_creation}):
+        _thread.depth = getattr(_thread, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            _thread.depth -= 1
+
+
+def _model_creation(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a `__new__` that makes IPU models on threads inside a scope."""
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        if getattr(_thread, "depth", 0):
+            if cls is tf_keras.Sequential:
+                return stock(TfKerasSequential)
+            if cls is TfKerasFunctional:
+                return stock(TfKerasFunctionalModel)
+            if cls is tf_keras.Model and is_functional_call(args, kwargs):
+                return stock(TfKerasFunctionalModel)
+        return stock(cls, *args, **kwargs)
+
+    return new
+
+
+def _layer_creation(stock: Callable[..., None]) -> Callable[..., None]:
+    """Refuses layers in the scope of a pipeline stage, which would have no effect on them."""
+
+    def init(layer: Any, *args: Any, **kwargs: Any) -> None:
+        stage = open_stage()
+        if stage is not None:
+            raise NotImplementedError(
+                "Models of tf_keras have no pipeline stages yet: make the layers outside of "
+                "`PipelineStage`, or use Keras 3 (`import keras`). "
+                f"Received: a {type(layer).__name__} in PipelineStage({stage})."
+            )
+        stock(layer, *args, **kwargs)
+
+    return init
+
+
+replace_in_stages(LAYER_CREATION, _layer_creation)

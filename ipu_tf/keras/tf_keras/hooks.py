@@ -1,0 +1,170 @@
+"""The methods that tf_keras calls on a model, which the IPU's loop replaces."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from ipu_tf.internals.autograph import converted
+from ipu_tf.internals.tf_keras import counter_of, is_compiled, steps_variable_of
+from ipu_tf.keras.adapters.models import adapter_of
+from ipu_tf.keras.data.lengths import positive_integer
+from ipu_tf.keras.deployment.model_pipeline import check_has_graph
+from ipu_tf.keras.extensions import IPUExtensions
+from ipu_tf.keras.loop.step_checks import runs_on_ipu
+from ipu_tf.keras.loop.training_loop import TrainingLoop
+from ipu_tf.keras.steps import step_scopes
+from ipu_tf.keras.steps.overrides import of_loop
+from ipu_tf.keras.tf_keras.loop_adapter import EpochReader, Function
+from ipu_tf.keras.training_state import strategy_in_force
+from ipu_tf.strategy import IPUStrategy
+from ipu_tf.strategy.infeed_iterator import stock_iterators_in_scopes
+
+
+def _on_ipu(name: str) -> Callable[..., Any]:
+    """Returns the method of tf_keras of that name with data and model prepared for the IPU."""
+
+    @functools.wraps(getattr(tf_keras.Model, name))
+    def call(self: TfKerasHooks, *args: Any, **kwargs: Any) -> Any:
+        stock = getattr(super(TfKerasHooks, self), name)
+        if not runs_on_ipu(self, made_in_scope=True):
+            return stock(*args, **kwargs)
+        prepared = self.ipu_training_loop.prepared(self, name, args, kwargs)
+        with stock_iterators_in_scopes(), prepared as arguments:
+            return stock(**arguments)
+
+    return call
+
+
+def _not_yet(name: str, what: str) -> Callable[..., Any]:
+    """Returns a method of the IPU's extensions that says what models of tf_keras lack."""
+
+    @functools.wraps(getattr(IPUExtensions, name))
+    def call(self: TfKerasHooks, *args: Any, **kwargs: Any) -> None:
+        check_has_graph(self, what)
+
+    return call
+
+
+class TfKerasHooks(IPUExtensions, tf_keras.Model):
+    """A model of tf_keras whose loop runs on the IPU."""
+
+    fit = _on_ipu("fit")
+    evaluate = _on_ipu("evaluate")
+    predict = _on_ipu("predict")
+    train_on_batch = _on_ipu("train_on_batch")
+    test_on_batch = _on_ipu("test_on_batch")
+    predict_on_batch = _on_ipu("predict_on_batch")
+
+    export_for_ipu_serving = _not_yet("export_for_ipu_serving", "exports")
+    set_pipelining_options = _not_yet("set_pipelining_options", "pipeline stages")
+    set_recomputation_options = _not_yet("set_recomputation_options", "recomputation options")
+
+    @property
+    def distribute_strategy(self) -> tf.distribute.Strategy:
+        """The strategy of the open scope if it is one with that of the model, else the latter."""
+        return strategy_in_force(super().distribute_strategy)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether `compile` was called."""
+        return is_compiled(self)
+
+    @property
+    def steps_per_execution(self) -> int:
+        """Steps that one call of the device runs; `compile` sets them."""
+        variable = steps_variable_of(self)
+        with tf.init_scope():  # Programs are named for it while they are traced.
+            return 1 if variable is None else int(variable.numpy())
+
+    @steps_per_execution.setter
+    def steps_per_execution(self, steps: Any) -> None:
+        name = f"`compile` of a {type(self).__name__} model: `steps_per_execution`"
+        tf_keras.Model.steps_per_execution.fset(self, positive_integer(steps, name))
+
+    @functools.cached_property
+    def ipu_training_loop(self) -> TrainingLoop:
+        """Runs the methods of the model on the IPU."""
+        return TrainingLoop()
+
+    @of_loop
+    def make_train_function(self, force: bool = False) -> Function:
+        """Returns the function that runs one execution of training, made if needed or forced."""
+        if not self._runs_functions_on_ipu():
+            return super().make_train_function(force)
+        if self.train_function is None or force:
+            function = self.ipu_training_loop.functions.train_function(self)
+            self.train_function = self._reading_epochs(function, "train_step")
+        return self.train_function
+
+    @of_loop
+    def make_test_function(self, force: bool = False) -> Function:
+        """Returns the function that runs one execution of evaluation, made if needed or forced."""
+        if not self._runs_functions_on_ipu():
+            return super().make_test_function(force)
+        if self.test_function is None or force:
+            function = self.ipu_training_loop.functions.test_function(self)
+            self.test_function = self._reading_epochs(function, "test_step")
+        return self.test_function
+
+    @of_loop
+    def make_predict_function(self, force: bool = False) -> Function:
+        """Returns the function that runs one execution of prediction, made if needed or forced."""
+        if not self._runs_functions_on_ipu():
+            return super().make_predict_function(force)
+        if self.predict_function is None or force:
+            function = self.ipu_training_loop.functions.predict_function(self)
+            self.predict_function = self._reading_epochs(
+                lambda iterator: function([next(iterator)]), "predict_step"
+            )
+        return self.predict_function
+
+    @of_loop
+    def train_step(self, data: Any) -> Any:
+        """Returns the logs of a training step; see `tf_keras.Model.train_step`."""
+        if not isinstance(self.distribute_strategy, IPUStrategy):
+            return super().train_step(data)
+        return step_scopes.train_step(adapter_of(self), data)
+
+    @of_loop
+    def test_step(self, data: Any) -> Any:
+        """Returns the logs of a step of evaluation; see `tf_keras.Model.test_step`."""
+        if not isinstance(self.distribute_strategy, IPUStrategy):
+            return super().test_step(data)
+        return step_scopes.test_step(adapter_of(self), data)
+
+    @of_loop
+    def predict_step(self, data: Any) -> Any:
+        """Returns the predictions for a batch; see `tf_keras.Model.predict_step`."""
+        if not isinstance(self.distribute_strategy, IPUStrategy):
+            return super().predict_step(data)
+        return converted(super().predict_step)(data)
+
+    def reset_metrics(self) -> None:
+        """Resets the metrics of every replica."""
+        super().reset_metrics()
+        self.ipu_training_loop.functions.reset_metrics()
+
+    def _validate_and_get_metrics_result(self, logs: Any) -> Any:
+        """Returns the logs of an epoch.
+
+        With replicas these are the reduced logs: the model's own metrics are the last replica's.
+        """
+        if self.ipu_training_loop.functions.are_replicated:
+            return logs
+        return super()._validate_and_get_metrics_result(logs)
+
+    def _reading_epochs(self, function: Callable[[Any], Any], step: str) -> EpochReader:
+        return EpochReader(function, lambda: self.steps_per_execution, counter_of(self, step))
+
+    def _runs_functions_on_ipu(self) -> bool:
+        """Returns whether the IPU runs the functions of the loop; drops those that are stale."""
+        if not runs_on_ipu(self, made_in_scope=True):
+            return False
+        adapter_of(self).adopt_optimizers()
+        self.ipu_training_loop.functions.drop_stale(self)
+        return True

@@ -1,0 +1,123 @@
+"""The loop of tf_keras, as ours sees it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import tensorflow as tf
+import tf_keras
+
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.internals.tf_keras import array_batches, with_class_weight
+from ipu_tf.keras.data.infeed import InfeedIterator
+
+
+@dataclass(frozen=True, slots=True)
+class TfKerasBatches:
+    """The batches of data; see `Batches`.
+
+    Attributes:
+        dataset: Yields batches of one replica: of one epoch for a dataset, of all for arrays.
+        num_batches: Batches of an epoch, None if unknown or infinite.
+        begins_again: Whether each epoch reads the dataset from its beginning.
+    """
+
+    dataset: tf.data.Dataset
+    num_batches: int | None
+    begins_again: bool
+
+    def on_epoch_begin(self) -> None:
+        """Begins an epoch."""
+
+    def on_epoch_end(self) -> None:
+        """Ends an epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TfKerasLoop:
+    """The loop of tf_keras; see `LoopAdapter`."""
+
+    data_class: type = tf.distribute.DistributedDataset
+    callback_class: type = tf_keras.callbacks.Callback
+    callback_list_class: type = tf_keras.callbacks.CallbackList
+
+    def signature(self, method: str) -> inspect.Signature:
+        """Returns the signature of a method of models."""
+        return _signature(method)
+
+    def batches(
+        self,
+        data: Mapping[str, object],
+        *,
+        batch_size: int | None,
+        steps: int | None,
+        epochs: int,
+        shuffle: bool,
+        class_weight: object,
+    ) -> TfKerasBatches:
+        """Returns the batches that the loop makes of data."""
+        x = data["x"]
+        if isinstance(x, tf.data.Dataset):
+            cardinality = int(x.cardinality())
+            count = cardinality if cardinality >= 0 else None
+            batches, begins_again = x, steps is None or steps == count
+        else:
+            batches, count = array_batches(
+                dict(data), batch_size=batch_size, steps=steps, epochs=epochs, shuffle=shuffle
+            )
+            begins_again = False
+        if class_weight:
+            batches = with_class_weight(batches, class_weight)
+        return TfKerasBatches(batches, count, begins_again)
+
+
+LOOP = TfKerasLoop()
+
+Function = Callable[[object], TensorStructure]
+
+
+class EpochReader:
+    """A function of the loop, which reads the epochs of an infeed one after the other.
+
+    tf_keras makes one iterator for all epochs of such data.
+
+    Args:
+        function: Runs an execution, given an iterator.
+        steps: Returns the steps of an execution.
+        counter: Counts the batches, for callbacks.
+    """
+
+    def __init__(self, function: Function, steps: Callable[[], int], counter: tf.Variable) -> None:
+        self._function = function
+        self._steps = steps
+        self._counter = counter
+        self._iterator: weakref.ref[InfeedIterator] | None = None
+        self._seen = 0
+
+    def __call__(self, iterator: object) -> TensorStructure:
+        """Runs an execution; returns its logs or its predictions."""
+        steps = self._steps()
+        if isinstance(iterator, InfeedIterator):
+            self._begin_epoch(iterator)
+            self._seen += steps
+        results = self._function(iterator)
+        self._counter.assign_add(steps)
+        return results
+
+    def _begin_epoch(self, iterator: InfeedIterator) -> None:
+        if self._iterator is None or self._iterator() is not iterator:
+            self._iterator, self._seen = weakref.ref(iterator), 0
+        infeed = iterator.infeed
+        batches = cast("TfKerasBatches", infeed.batches)
+        if self._seen and batches.begins_again and self._seen % infeed.schedule.steps == 0:
+            iterator.restart()
+
+
+@functools.cache
+def _signature(method: str) -> inspect.Signature:
+    return inspect.signature(getattr(tf_keras.Model, method))

@@ -1,0 +1,156 @@
+"""Models of tf_keras, as the loop sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import tensorflow as tf
+import tf_keras
+
+from ipu_tf.internals.autograph import converted
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
+from ipu_tf.internals.tf_keras import check_loss, layers_within, set_strategy_of
+from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of
+from ipu_tf.keras.steps.own_steps import build_by_tracing
+from ipu_tf.keras.tf_keras.loop_adapter import LOOP, TfKerasLoop
+from ipu_tf.keras.tf_keras.optimizer_adapter import TfKerasOptimizer
+from ipu_tf.programs.op_names import LOSS, METRICS
+
+
+@adapter_of.register(tf_keras.Model)
+@dataclass(frozen=True, slots=True)
+class TfKerasModel:
+    """A model of tf_keras; see `ModelAdapter`.
+
+    Attributes:
+        stock: The model.
+    """
+
+    stock: tf_keras.Model
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.stock.name)
+
+    @property
+    def optimizer(self) -> TfKerasOptimizer | None:
+        """The optimizer, None before `compile`."""
+        own = self.stock.optimizer
+        return None if own is None else TfKerasOptimizer(own)
+
+    @property
+    def has_call(self) -> bool:
+        """Whether its class defines the computation of outputs: functional models have one."""
+        return True
+
+    @property
+    def has_layer_graph(self) -> bool:
+        """Whether pipelines, exports and estimates can read the graph of its layers."""
+        return False
+
+    @property
+    def may_have_stages(self) -> bool:
+        """Whether a layer was made or called in the scope of a pipeline stage: that is refused."""
+        return False
+
+    @property
+    def trainable_weights(self) -> list[Weight]:
+        """The weights that training updates."""
+        return list(self.stock.trainable_variables)
+
+    def variables_of(self, weights: Iterable[Weight]) -> list[tf.Variable]:
+        """Returns the variables of TensorFlow that hold weights: themselves."""
+        return list(weights)
+
+    @property
+    def state_variables(self) -> list[tf.Variable]:
+        """The variables that steps change beside weights and metrics."""
+        metrics = {id(variable) for variable in self.metric_variables}
+        variables = self.stock.non_trainable_variables
+        return [variable for variable in variables if id(variable) not in metrics]
+
+    @property
+    def metric_variables(self) -> list[tf.Variable]:
+        """The variables of metrics."""
+        return [variable for metric in self.stock.metrics for variable in metric.variables]
+
+    @property
+    def seed_states(self) -> list[tf.Variable]:
+        """None: the random operations of tf_keras keep their states themselves."""
+        return []
+
+    def step(self, name: str) -> Callable[[TensorStructure], TensorStructure]:
+        """Returns the step of this name, such as "train_step", as a method of the model."""
+        return cast("Callable[[TensorStructure], TensorStructure]", getattr(self.stock, name))
+
+    def unpacked(
+        self, data: TensorStructure
+    ) -> tuple[TensorStructure, TensorStructure, TensorStructure]:
+        """Returns inputs, targets and weights of samples from an element of a dataset."""
+        x, y, sample_weight = tf_keras.utils.unpack_x_y_sample_weight(data)
+        return x, y, sample_weight
+
+    def outputs(self, x: TensorStructure, *, training: bool) -> TensorStructure:
+        """Returns the outputs of the model; AutoGraph converts the `call` of layers, as always."""
+        call = converted(lambda inputs: self.stock(inputs, training=training))
+        return cast("TensorStructure", call(x))
+
+    def loss(self, batch: StepBatch, *, training: bool) -> tf.Tensor:
+        """Returns the loss, that of layers included, in the scope of losses.
+
+        tf_keras adds it to the mean that logs show.
+        """
+        with tf.name_scope(LOSS):
+            loss = self.stock.compute_loss(batch.x, batch.y, batch.y_pred, batch.sample_weight)
+        if training:
+            check_loss(self.stock, batch.y, loss)
+        return loss
+
+    def track_loss(self, loss: tf.Tensor, x: TensorStructure) -> None:
+        """Does nothing: `loss` has added it to the mean."""
+
+    def metrics(self, batch: StepBatch) -> TensorStructure:
+        """Returns the logs of a step, computed in the scope of metrics."""
+        with tf.name_scope(METRICS):
+            logs = self.stock.compute_metrics(batch.x, batch.y, batch.y_pred, batch.sample_weight)
+            return cast("TensorStructure", logs)
+
+    @property
+    def loop(self) -> TfKerasLoop:
+        """The loop that runs its methods."""
+        return LOOP
+
+    @property
+    def declares_layers(self) -> bool:
+        """Whether its layers are known before it is built."""
+        return isinstance(self.stock, tf_keras.Sequential)
+
+    @property
+    def layers_are_built(self) -> bool:
+        """Whether all layers in it have their variables."""
+        return all(layer.built for layer in layers_within(self.stock))
+
+    def note_inputs(self, batch: SpecStructure) -> None:
+        """Does nothing: functional models and Sequentials state their inputs."""
+
+    def note_validation_steps(self, steps: int) -> None:
+        """Does nothing: all data handlers of a model read one variable."""
+
+    def adopt_optimizers(self) -> None:
+        """Makes the optimizer belong to the strategy of the model, also one made outside of it."""
+        if self.stock.optimizer is not None:
+            set_strategy_of(self.stock.optimizer, self.stock.distribute_strategy)
+
+    def is_built_for(self, step: str) -> bool:
+        """Returns whether the variables exist that a step, such as "train_step", uses."""
+        if not (self.stock.built and self.layers_are_built):
+            return False
+        parts = (self.stock.compiled_loss, self.stock.compiled_metrics)
+        return step == "predict_step" or all(part.built for part in parts)
+
+    def build_missing_parts(self, step: str, batch: SpecStructure) -> None:
+        """Builds the variables of layers, loss, metrics and optimizer by tracing a step."""
+        build_by_tracing(self.stock, step, batch)

@@ -1,0 +1,78 @@
+"""Optimizers of tf_keras, as the loop sees them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+import tf_keras
+
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.internals.tf_keras import dense, own_minimize
+from ipu_tf.keras.adapters.models import Gradient, Weight
+from ipu_tf.keras.replication.replica_state import replication_factor
+
+
+@dataclass(frozen=True, slots=True)
+class TfKerasOptimizer:
+    """An optimizer of tf_keras; see `OptimizerAdapter`.
+
+    Attributes:
+        stock: The optimizer, a new or a legacy one.
+    """
+
+    stock: tf_keras.optimizers.Optimizer
+
+    @property
+    def counts_captured_gradients(self) -> bool:
+        """Whether it counts the gradients that are captured in a step."""
+        return False
+
+    @property
+    def class_that_updates_in_minimize(self) -> str | None:
+        """The class of a script whose own `minimize` updates otherwise."""
+        return own_minimize(self.stock)
+
+    def scaled(self, loss: tf.Tensor) -> tf.Tensor:
+        """Returns the loss itself: tf_keras scales losses under its own strategies alone."""
+        return loss
+
+    def gradients(
+        self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]
+    ) -> list[Gradient]:
+        """Returns gradients of static shape."""
+        return dense(tape.gradient(loss, weights))
+
+    def apply(self, pairs: Iterable[tuple[Gradient, Weight]], **captured: TensorStructure) -> None:
+        """Updates weights, and the count of updates, in the optimizer's scope."""
+        with tf.name_scope(type(self.stock).__name__):
+            self.stock.apply_gradients(pairs, **self._unaggregated(), **captured)
+
+    def update(self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]) -> None:
+        """Updates weights, by the `minimize` of a script's optimizer if it has one."""
+        if self.class_that_updates_in_minimize is not None:
+            self.stock.minimize(loss, weights, tape=tape)
+            return
+        self.apply(zip(self.gradients(tape, loss, weights), weights, strict=True))
+
+    def _unaggregated(self) -> dict[str, bool]:
+        """Returns the argument by which gradients, those of all replicas, are not summed again.
+
+        Raises:
+            NotImplementedError: A script's optimizer does not take it, and there are replicas.
+        """
+        argument = "experimental_aggregate_gradients"
+        parameters = inspect.signature(self.stock.apply_gradients).parameters.values()
+        if any(one.name == argument or one.kind is one.VAR_KEYWORD for one in parameters):
+            return {argument: False}
+        replicas = replication_factor(tf.distribute.get_strategy())
+        if replicas > 1:
+            raise NotImplementedError(
+                f"The optimizer {type(self.stock).__name__} cannot update {replicas} replicas: its "
+                "`apply_gradients` would sum gradients that are summed already. Let it take "
+                f"`**kwargs`, and pass them on. Received: "
+                f"apply_gradients{inspect.signature(self.stock.apply_gradients)}."
+            )
+        return {}
