@@ -31,6 +31,7 @@ TYPED_ROOMS = (
     "ops",
     "optimizers",
     "pipelining",
+    "runtime",
     "scopes",
     "serving",
     "sharding",

@@ -139,6 +139,9 @@ from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto as HloModuleP
 from tensorflow.core.framework.function_pb2 import FunctionDef as FunctionDef
 
 
+# The signature of a type of op.
+from tensorflow.core.framework.op_def_pb2 import OpDef as OpDef
+
 # A node of a FunctionDef that is made one by one.
 from tensorflow.core.framework.node_def_pb2 import NodeDef as NodeDef
 from tensorflow.core.framework.tensor_pb2 import TensorProto as TensorProto

@@ -99,7 +99,9 @@ def plan_for(shape: OpShape, numerics: TileNumerics, plan: Plan | None, op: str)
     return plan
 
 
-def tile_attributes(plan: Plan, numerics: TileNumerics, stream: int) -> dict[str, object]:
+def tile_attributes(
+    plan: Plan, numerics: TileNumerics, stream: int
+) -> dict[str, bool | int | str | list[int]]:
     """Returns a tile op's own attributes as Python values."""
     return {
         "plan": plan.to_list(),

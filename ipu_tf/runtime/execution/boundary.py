@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.runtime.execution.executable import Identity
 from ipu_tf.runtime.tracing import static_shapes
 
@@ -20,7 +21,7 @@ _ADVICE = {
 }
 
 
-def check_arguments(args: Any, kwargs: Any) -> None:
+def check_arguments(args: object, kwargs: object) -> None:
     """Checks the arguments of a run.
 
     Raises:
@@ -40,7 +41,7 @@ def check_arguments(args: Any, kwargs: Any) -> None:
             )
 
 
-def without_operations(outputs: Any) -> Any:
+def without_operations(outputs: TensorStructure) -> TensorStructure:
     """Returns a function's results with None in place of operations, such as loops without inputs.
 
     A tf.function cannot return an operation; the operations run because they have side effects.
@@ -52,7 +53,7 @@ def without_operations(outputs: Any) -> Any:
     return outputs
 
 
-def check_results(results: Any) -> None:
+def check_results(results: TensorStructure) -> None:
     """Checks the results of a run.
 
     Raises:
@@ -77,7 +78,7 @@ def _check_width(value: Any, path: str, kind: str) -> None:
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), tf.DType, enum.Enum)
 
 
-def signature(args: Any, kwargs: Any) -> Hashable:
+def signature(args: object, kwargs: object) -> Hashable:
     """Returns the key that distinguishes the traces of a function.
 
     The key holds shapes and dtypes of tensors, the values of plain Python values, the identities

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import in_jitted_function
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import func_graph_from_py_func
 
 CONNECTIONS = ("never", "pre_compile")
@@ -16,13 +17,13 @@ CONNECTIONS = ("never", "pre_compile")
 
 
 def compiled(
-    program: Callable[[tuple[Any, ...], dict[str, Any]], Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    program: Callable[[tuple[TensorStructure, ...], dict[str, TensorStructure]], TensorStructure],
+    args: tuple[TensorStructure, ...],
+    kwargs: dict[str, TensorStructure],
     *,
     name: str,
     connection: str,
-) -> Any:
+) -> TensorStructure:
     """Compiles a program, and returns what stands for its results in the graph that is being built.
 
     Variables keep their values, and queues get nothing.

@@ -15,6 +15,7 @@ from ipu_tf import scopes
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.autograph import converted, uses_autograph
 from ipu_tf.internals.graphs import jit_compiles
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import TfMethodTarget, unwrap_decorators
 
 Body = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -48,7 +49,7 @@ def is_jitted() -> bool:
     return _JITTED.get()
 
 
-def python_function(fn: Any) -> Any:
+def python_function(fn: Callable[..., TensorStructure]) -> Callable[..., TensorStructure]:
     """Returns the Python function (or bound method) inside a tf.function, or `fn` itself."""
     inner = getattr(fn, "python_function", fn)
     _, inner = unwrap_decorators(inner)
@@ -58,7 +59,7 @@ def python_function(fn: Any) -> Any:
     return inner
 
 
-def function_name(fn: Any) -> str:
+def function_name(fn: Callable[..., TensorStructure]) -> str:
     """Returns the name of a function; for a concrete function, that of its Python function."""
     if isinstance(fn, tf.types.experimental.ConcreteFunction):
         return str(fn.graph.name)
@@ -74,7 +75,7 @@ class Identity:
 
     __slots__ = ("_hash", "_value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._hash = id(value)
         try:
             self._value: Callable[[], Any] = weakref.ref(value)
@@ -119,7 +120,7 @@ class ExecutableCache:
         self._executables.clear()
 
     def executable(
-        self, fn: Any, configuration: DeviceConfiguration
+        self, fn: Callable[..., TensorStructure], configuration: DeviceConfiguration
     ) -> tf.types.experimental.PolymorphicFunction:
         """Returns the executable of `fn` for a device of this configuration and the current scopes.
 

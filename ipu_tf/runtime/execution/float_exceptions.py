@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from ipu_tf.internals.tensorflow import FuncGraph
@@ -44,7 +45,7 @@ class _Traced:
 _traced: dict[int, _Traced] = {}
 
 
-def name_places(tracer: Tracer, graph: Any, device: DeviceProgram | None) -> None:
+def name_places(tracer: Tracer, graph: tf.Graph, device: DeviceProgram | None) -> None:
     """Lets floating-point exceptions of a program say where it computes their operation.
 
     Args:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar, cast
 
 import tensorflow as tf
 
@@ -20,10 +20,12 @@ from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.execution import dropout_fusion
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse, attributes_of
 
+_T = TypeVar("_T")
+
 _BIASED = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
 
 
-def fuse(graph: FuncGraph, outputs: Any) -> Any:
+def fuse(graph: FuncGraph, outputs: _T) -> _T:
     """Fuses all chains of ops in `graph` that can be fused.
 
     Args:
@@ -39,7 +41,7 @@ def fuse(graph: FuncGraph, outputs: Any) -> Any:
         if op.type in _RULES:
             _RULES[op.type](joined, op)
     flat = [joined.current(value) for value in flat]
-    return tf.nest.pack_sequence_as(outputs, flat, expand_composites=True)
+    return cast(_T, tf.nest.pack_sequence_as(outputs, flat, expand_composites=True))
 
 
 def _fuse_bias(joined: FusionGraph, op: tf.Operation) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 
@@ -30,7 +29,7 @@ class FusionGraph:
         outputs: The tensors that leave it.
     """
 
-    def __init__(self, graph: FuncGraph, outputs: Sequence[Any]) -> None:
+    def __init__(self, graph: FuncGraph, outputs: Sequence[tf.Tensor]) -> None:
         self._graph = graph
         self._outputs = {id(value) for value in outputs}
         self._replaced: dict[int, tf.Tensor] = {}
@@ -58,14 +57,18 @@ class FusionGraph:
             self._outputs.add(id(by))
         self._replaced[id(tensor)] = by
 
-    def current(self, tensor: Any) -> Any:
+    def current(self, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the replacement of a tensor, or the tensor itself."""
         while id(tensor) in self._replaced:
             tensor = self._replaced[id(tensor)]
         return tensor
 
     def create(
-        self, op_type: str, like: tf.Operation, inputs: Sequence[tf.Tensor], **attributes: Any
+        self,
+        op_type: str,
+        like: tf.Operation,
+        inputs: Sequence[tf.Tensor],
+        **attributes: tf.compat.v1.AttrValue,
     ) -> tf.Operation:
         """Creates an op.
 
@@ -86,7 +89,7 @@ class FusionGraph:
             self._uses[id(tensor)].append(TensorUse(op, index))
 
 
-def attributes_of(op: tf.Operation) -> dict[str, Any]:
+def attributes_of(op: tf.Operation) -> dict[str, tf.compat.v1.AttrValue]:
     """Returns the attributes of an op as `tf.compat.v1.AttrValue`."""
     attributes = op.node_def.attr
     return {key: attributes[key] for key in attributes}

@@ -64,7 +64,7 @@ class Lost:
         return self.count - int(((sizes > 0) & (sizes < _SMALLEST)).sum())
 
 
-def can_lose(node: Any) -> bool:
+def can_lose(node: NodeDef) -> bool:
     """Returns whether a node of a FunctionDef is a gradient whose values may become 0."""
     if not _GRADIENT.search(node.name):
         return False
@@ -73,7 +73,7 @@ def can_lose(node: Any) -> bool:
     return _HALF in _types(node)
 
 
-def lost(node: Any, inputs: Sequence[NDArray[Any]], result: NDArray[Any]) -> Lost | None:
+def lost(node: NodeDef, inputs: Sequence[np.ndarray], result: np.ndarray) -> Lost | None:
     """Returns the values that a float16 operation lost; None if it lost none, or is not known.
 
     Args:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ipu_tf.internals.tensorflow import FunctionDef, NodeDef
 from ipu_tf.runtime.tracing.call_ops import CALLS, LOOPS, functions_of
 
 Place: TypeAlias = tuple[str, str]
@@ -44,7 +45,7 @@ class ValueFlow:
         self._found: dict[Place, frozenset[int]] = {}
         self._roots: dict[Place, frozenset[Place]] = {}
 
-    def add(self, definition: Any, checks: Mapping[str, int]) -> None:
+    def add(self, definition: FunctionDef, checks: Mapping[str, int]) -> None:
         """Adds a function; its checked nodes have numbers."""
         name = definition.signature.name
         self._functions[name] = _Function(
@@ -57,7 +58,7 @@ class ValueFlow:
             if node.op in CALLS:
                 self._calls.append((name, node))
 
-    def note_writer(self, function: str, node: Any, resource: int) -> None:
+    def note_writer(self, function: str, node: NodeDef, resource: int) -> None:
         """Notes a node that changes the variable that is its input of a number."""
         self._writers.append((function, node, resource))
 
@@ -166,7 +167,7 @@ class ValueFlow:
         return [name for name in names if name in self._functions]
 
 
-def inputs_of(node: Any) -> list[str]:
+def inputs_of(node: NodeDef) -> list[str]:
     """Returns the tensors that a node of a FunctionDef reads."""
     return [read for read in node.input if not read.startswith("^")]
 

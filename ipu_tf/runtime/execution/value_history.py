@@ -69,7 +69,7 @@ class ValueHistory:
         self._events: dict[int, Event] = {}
         self._loops: list[tuple[str, int]] = []
 
-    def note(self, number: int, values: Sequence[NDArray[Any]]) -> None:
+    def note(self, number: int, values: Sequence[np.ndarray]) -> None:
         """Takes the operands and the results of a run of an operation."""
         checked = self._checks[number]
         if isinstance(checked, LoopMark):

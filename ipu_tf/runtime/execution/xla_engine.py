@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from ipu_tf.config import Engine
 from ipu_tf.internals.graphs import in_jitted_function
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, FuncGraph, eager_context, op_def_registry
 from ipu_tf.ops.kernels.twins import STOCK_OF
 from ipu_tf.runtime.extraction import compositions, hlo_region, loop_bounds
@@ -61,7 +62,7 @@ class HostRun:
         note: A sentence for the report, "" for a program that nobody expected to run by XLA.
     """
 
-    outputs: Any
+    outputs: TensorStructure
     by_xla: bool = False
     note: str = ""
 
@@ -70,7 +71,7 @@ def choose(
     engine: Engine,
     graph: FuncGraph,
     operations: Sequence[tf.Operation],
-    outputs: Any,
+    outputs: TensorStructure,
     device: DeviceProgram | None,
     *,
     jitted: bool,

@@ -28,7 +28,7 @@ register = _of_class.register
 object and the name of its method to a pipeline, or None."""
 
 
-def deployment_of(owner: Any, function: str) -> Deployment | None:
+def deployment_of(owner: object, function: str) -> Deployment | None:
     """Returns how a method of an object runs as a pipeline, None if it does not.
 
     Args:
@@ -49,6 +49,6 @@ def deployed(options: Deployment | None) -> Iterator[None]:
         _GIVEN.reset(token)
 
 
-def current(owner: Any, function: str) -> Deployment | None:
+def current(owner: object, function: str) -> Deployment | None:
     """Returns the pipeline of a function, None for none; the arguments are `deployment_of`'s."""
     return _GIVEN.get() or deployment_of(owner, function)

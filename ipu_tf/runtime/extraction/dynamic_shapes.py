@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import tensorflow as tf
+
 # Numbers of xla.PrimitiveType, https://github.com/openxla/xla/blob/main/xla/xla_data.proto.
 _INTEGERS = range(2, 10)  # s8, s16, s32, s64, u8, u16, u32, u64
 
 
-def dynamic_ops(proto: Any) -> dict[str, str]:
+def dynamic_ops(proto: tf.compat.v1.GraphDef) -> dict[str, str]:
     """Returns the types of the ops that make tensors of dynamic size, by their names.
 
     Args:

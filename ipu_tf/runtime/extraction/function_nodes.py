@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from ipu_tf.internals.tensorflow import op_def_registry
+from ipu_tf.internals.tensorflow import NodeDef, OpDef, op_def_registry
 from ipu_tf.ops.kernels.twins import STOCK_OF
 
 STOCK_TYPES = {**STOCK_OF, "IpuCast": "Cast"}
 """The stock type of each tile op that a rename turns back into its stock op."""
 
 
-def become_stock(node: Any) -> None:
+def become_stock(node: NodeDef) -> None:
     """Makes a node of a FunctionDef, if it is a tile op, its stock twin."""
     if node.op not in STOCK_TYPES:
         return
@@ -22,14 +21,14 @@ def become_stock(node: Any) -> None:
         del node.attr[name]
 
 
-def outputs_of(node: Any) -> Iterator[tuple[str, int]]:
+def outputs_of(node: NodeDef) -> Iterator[tuple[str, int]]:
     """Yields the name of each output of a node in a FunctionDef, and its type."""
     for argument in op_def_registry.get(node.op).output_arg:
         for index, dtype in enumerate(dtypes_of(node, [argument])):
             yield f"{node.name}:{argument.name}:{index}", dtype
 
 
-def dtypes_of(node: Any, arguments: Any) -> list[int]:
+def dtypes_of(node: NodeDef, arguments: Iterable[OpDef.ArgDef]) -> list[int]:
     """Returns the types of a node's inputs or outputs, one for each tensor."""
     dtypes: list[int] = []
     for argument in arguments:

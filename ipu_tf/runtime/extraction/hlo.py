@@ -14,6 +14,7 @@ import tensorflow as tf
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.compiler.passes.loops.trip_counts import GRADIENT_OF
 from ipu_tf.internals.graphs import is_eager, variable_spec
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph, HloModuleProto, eager_context, eager_mode
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime.extraction import (
@@ -62,7 +63,7 @@ _OPCODES = {
 def extract(
     graph: FuncGraph,
     operations: Iterable[tf.Operation],
-    outputs: Any,
+    outputs: TensorStructure,
     *,
     name: str = "program",
     variables: VariableRoles | None = None,

@@ -25,11 +25,11 @@ class VariableRoles:
         slots: Handles of variables that an optimizer keeps, each with that of its weight.
     """
 
-    weights: Sequence[Any] = ()
-    optimizer_state: Sequence[Any] = ()
-    states: Sequence[Any] = ()
-    metrics: Sequence[Any] = ()
-    accumulators: Sequence[Any] = ()
+    weights: Sequence[tf.Variable] = ()
+    optimizer_state: Sequence[tf.Variable] = ()
+    states: Sequence[tf.Variable] = ()
+    metrics: Sequence[tf.Variable] = ()
+    accumulators: Sequence[tf.Variable] = ()
     slots: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import is_eager
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import (
     FuncGraph,
     FunctionDef,
@@ -57,7 +58,9 @@ class TracedRegion:
     outputs: tuple[tf.Tensor, ...]
 
 
-def cut(graph: FuncGraph, operations: Iterable[tf.Operation], outputs: Any) -> TracedRegion:
+def cut(
+    graph: FuncGraph, operations: Iterable[tf.Operation], outputs: TensorStructure
+) -> TracedRegion:
     """Returns the region of `graph` that a trace created.
 
     Args:
@@ -97,7 +100,7 @@ class Captures:
     def __init__(self) -> None:
         self._outer: dict[int, dict[int, tf.Tensor]] = {}
 
-    def source(self, tensor: tf.Tensor) -> Any:
+    def source(self, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the tensor from outside of all functions that a tensor of a graph stands for.
 
         It is eager, or the handle of a variable in a session's graph; None for what is computed.
@@ -112,7 +115,7 @@ class Captures:
         return tensor if is_eager(tensor) or tensor.dtype == tf.resource else None
 
 
-def function_def(region: TracedRegion, name: str) -> Any:
+def function_def(region: TracedRegion, name: str) -> FunctionDef:
     """Returns the region as a FunctionDef whose arguments are its inputs, then its variables.
 
     Host tensors are called "host_0", "host_1", ... and no node makes them: the caller must replace

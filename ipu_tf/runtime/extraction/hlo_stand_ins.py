@@ -97,14 +97,14 @@ _INSTRUCTIONS: Mapping[str, tuple[str, str, int]] = MappingProxyType(
 """By the type of an op: the opcode that stands for it, its own, and which operand is its own."""
 
 
-def has_stand_in(node: Any) -> bool:
+def has_stand_in(node: NodeDef) -> bool:
     """Returns whether a node of a FunctionDef has stand-ins."""
     if node.op not in _STAND_INS or node.attr["T"].type not in _DTYPES:
         return False
     return "data_format" not in node.attr or node.attr["data_format"].s == b"NHWC"
 
 
-def stand_in(node: Any) -> tuple[list[Any], str]:
+def stand_in(node: NodeDef) -> tuple[list[NodeDef], str]:
     """Returns the stand-ins of a node, and the name of their result in a FunctionDef."""
     marked = NodeDef()
     marked.CopyFrom(node)
@@ -114,7 +114,7 @@ def stand_in(node: Any) -> tuple[list[Any], str]:
     return chain.nodes, result
 
 
-def changes(instruction: Instruction) -> dict[str, Any]:
+def changes(instruction: Instruction) -> dict[str, tf.compat.v1.AttrValue]:
     """Returns the changes that make an instruction of a stand-in that of the original op."""
     if _MARK not in instruction.op_name:
         return {}

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compiler.recomputation import marks
-from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, FunctionDef, op_def_registry
+from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, FunctionDef, NodeDef, op_def_registry
 from ipu_tf.ops.kernels import joined_ops
 from ipu_tf.runtime.extraction import compositions, hlo_stand_ins, loop_bounds
 from ipu_tf.runtime.extraction.deployments import COMPILED_APART
@@ -106,7 +106,7 @@ class StockFunctions:
         self._compositions: list[Any] = []
         self.functions: list[Any] = []
 
-    def convert(self, function: Any, host: Iterable[str] = ()) -> Any:
+    def convert(self, function: FunctionDef, host: Iterable[str] = ()) -> FunctionDef:
         """Returns `function` in a form that XLA can read.
 
         Args:
@@ -141,14 +141,14 @@ class StockFunctions:
                     if stack is not None:
                         self.stacks[name, node.name] = stack
 
-    def composition(self, node: Any) -> Any:
+    def composition(self, node: NodeDef) -> FunctionDef:
         """Returns the converted composition of an op that XLA has no kernel for."""
         dtypes = dtypes_of(node, op_def_registry.get(node.op).input_arg)
         function = compositions.concrete_composition(node, dtypes)
         self._compositions.append(function)  # TensorFlow drops it with its last reference.
         return self.callee(function.name)
 
-    def callee(self, name: str, host_arguments: frozenset[int] = frozenset()) -> Any:
+    def callee(self, name: str, host_arguments: frozenset[int] = frozenset()) -> FunctionDef:
         """Returns the converted function `name`, for calls with these host arguments."""
         key = (name, host_arguments)
         if key not in self._converted:

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.passes.simplify import count_loops
+from ipu_tf.internals.tensorflow import FunctionDef, NodeDef, TensorProto
 from ipu_tf.runtime.tracing.call_ops import CONDITIONALS, LOOPS, functions_of
 
 STACK = "EmptyTensorList"
@@ -57,8 +58,8 @@ class Stack:
         loop: The loop, if the program does not set the size.
     """
 
-    node: Any
-    shape: Any
+    node: NodeDef
+    shape: TensorProto
     size: int
     loop: TracedLoop | None
 
@@ -87,7 +88,7 @@ def trip_bounds(module: Module, suffix: str) -> dict[str, int]:
     return {body: bound for body, bound in bounds.items() if body not in unknown}
 
 
-def unbounded_stacks(function: Any) -> Iterator[tuple[str, TracedLoop]]:
+def unbounded_stacks(function: FunctionDef) -> Iterator[tuple[str, TracedLoop]]:
     """Yields the stacks of a function that have no size, each with the loop that fills it.
 
     Args:
@@ -104,12 +105,14 @@ def unbounded_stacks(function: Any) -> Iterator[tuple[str, TracedLoop]]:
                 yield source.name, loop
 
 
-def stands_for_stack(node: Any) -> bool:
+def stands_for_stack(node: NodeDef) -> bool:
     """Returns whether a node stands for a stack that only another branch of a conditional fills."""
     return bool(node.op == FAKE and node.attr["dtype"].type == _VARIANT)
 
 
-def stack_of(functions: Sequence[Any], index: int, find: Callable[[str], Any]) -> Stack | None:
+def stack_of(
+    functions: Sequence[FunctionDef], index: int, find: Callable[[str], FunctionDef]
+) -> Stack | None:
     """Returns the stack that one of a conditional's branches returns as a result.
 
     Args:
@@ -153,7 +156,7 @@ def _described(stack: Any, nodes: Mapping[str, Any], function: Any) -> Stack | N
     )
 
 
-def add_stack(function: Any, name: str, stack: Stack, size: int) -> str:
+def add_stack(function: FunctionDef, name: str, stack: Stack, size: int) -> str:
     """Adds an empty stack to a function; returns the name of its handle.
 
     Args:
@@ -174,7 +177,7 @@ def add_stack(function: Any, name: str, stack: Stack, size: int) -> str:
     return f"{name}:handle:0"
 
 
-def set_size(function: Any, stack: Any, size: int) -> None:
+def set_size(function: FunctionDef, stack: NodeDef, size: int) -> None:
     """Gives a stack a size: the largest number of values on it.
 
     Args:

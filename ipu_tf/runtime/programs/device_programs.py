@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.machine import host
 from ipu_tf.ops.kernels import replica_context
@@ -62,9 +63,9 @@ class TracedFunction:
     tracer: Tracer
     graph: FuncGraph
     operations: Sequence[tf.Operation]
-    arguments: Any
-    outputs: Any
-    owner: Any = None
+    arguments: tuple[tuple[TensorStructure, ...], Mapping[str, TensorStructure]]
+    outputs: TensorStructure
+    owner: object = None
     variables: VariableRoles | None = None
     deployment: Deployment | None = None
     carried: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()

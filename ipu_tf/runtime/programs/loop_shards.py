@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ipu_tf.compiler.passes.simplify import count_loops
 from ipu_tf.internals.graphs import loop_body
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime.extraction import hlo
@@ -37,7 +38,11 @@ class Remainder:
 
 
 def compiled_apart(
-    tracer: Tracer, graph: FuncGraph, operations: Sequence[tf.Operation], outputs: Any, steps: int
+    tracer: Tracer,
+    graph: FuncGraph,
+    operations: Sequence[tf.Operation],
+    outputs: TensorStructure,
+    steps: int,
 ) -> Remainder:
     """Compiles loops with shards, and returns what is left of the program around them.
 

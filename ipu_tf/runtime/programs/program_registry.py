@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Hashable, Iterator
-from typing import Any
 
 from ipu_tf.programs.program import Program
 from ipu_tf.tile_program.condensation import condensed
@@ -23,7 +22,7 @@ class ProgramRegistry:
     def __iter__(self) -> Iterator[Program]:
         return iter(tuple(self._programs.values()))
 
-    def add(self, subject: Any, key: Hashable, program: Program) -> None:
+    def add(self, subject: object, key: Hashable, program: Program) -> None:
         """Keeps a program.
 
         Args:

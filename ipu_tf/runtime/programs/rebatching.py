@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu_tf.compiler.traced_step import TracedStep
+from ipu_tf.internals.structures import TensorStructure
 
 
 @functools.singledispatch
@@ -23,7 +24,9 @@ of samples to the step traced for them, or to None. The function must not keep t
 returns None once it is gone."""
 
 
-def retracer(owner: Any, function: str, batch: Any) -> Callable[[int], TracedStep | None] | None:
+def retracer(
+    owner: object, function: str, batch: TensorStructure
+) -> Callable[[int], TracedStep | None] | None:
     """Returns a function from a number of samples to the step traced for them, None if unknown.
 
     Args:

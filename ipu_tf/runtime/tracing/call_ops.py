@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import add_function, create_op
 from ipu_tf.internals.tensorflow import FuncGraph
 
-AttrValue: Any = tf.compat.v1.AttrValue
+AttrValue: TypeAlias = tf.compat.v1.AttrValue
 
 LOOPS = frozenset({"While", "StatelessWhile"})
 CONDITIONALS = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
@@ -28,7 +28,7 @@ CALLS: Mapping[str, int] = {
 """Ops that call functions, with the number of inputs that are not arguments of these functions."""
 
 
-def functions_of(value: Any) -> list[Any]:
+def functions_of(value: AttrValue) -> list[tf.compat.v1.NameAttrList]:
     """Returns the functions in the value of an attribute."""
     if value.HasField("func"):
         return [value.func]
@@ -38,12 +38,12 @@ def functions_of(value: Any) -> list[Any]:
 def add_call(
     graph: FuncGraph,
     op_type: str,
-    function: Any,
+    function: tf.types.experimental.AtomicFunction,
     inputs: Sequence[tf.Tensor],
     results: Sequence[tf.Tensor],
     *,
     name: str,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, tf.compat.v1.AttrValue] | None = None,
 ) -> tf.Operation:
     """Returns a new op of a graph that calls a function of TensorFlow's library.
 

@@ -21,8 +21,8 @@ def prepare(
     graph: FuncGraph,
     op_type: str,
     inputs: Sequence[tf.Tensor],
-    attrs: Mapping[str, Any],
-) -> dict[str, Any]:
+    attrs: Mapping[str, tf.compat.v1.AttrValue],
+) -> dict[str, tf.compat.v1.AttrValue]:
     """Returns the attributes to create a call with, so that its functions run as tile ops."""
     prepared = dict(attrs)
     has_records = tracer.snapshots is not None and tracer.snapshots.records

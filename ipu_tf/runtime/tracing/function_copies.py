@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from ipu_tf.internals.graphs import atomic_function_from_def, function_type_of
 from ipu_tf.internals.tensorflow import FunctionDef
 from ipu_tf.runtime.tracing.call_ops import functions_of
 
 
-def copied(find: Callable[[str], Any], name: str, new_name: str) -> Any:
+def copied(find: Callable[[str], FunctionDef], name: str, new_name: str) -> FunctionDef:
     """Returns a copy of the FunctionDef of a function, with another name."""
     definition = FunctionDef()
     definition.CopyFrom(find(name))
@@ -19,12 +21,12 @@ def copied(find: Callable[[str], Any], name: str, new_name: str) -> Any:
 
 
 def library_function(
-    definition: Any,
-    find: Callable[[str], Any],
-    change: Callable[[Any], None],
+    definition: FunctionDef,
+    find: Callable[[str], FunctionDef],
+    change: Callable[[FunctionDef], None],
     new_name: Callable[[str], str],
-    function_type: Any = None,
-) -> Any:
+    function_type: tf.types.experimental.FunctionType | None = None,
+) -> tf.types.experimental.AtomicFunction:
     """Returns a function of TensorFlow's library that calls changed copies.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -45,7 +45,7 @@ def _einsum(equation: str, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.Einsum(inputs=[left, right], equation=equation)
 
 
-GRADIENTS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+GRADIENTS: Mapping[str, Callable[..., Sequence[tf.Tensor | None]]] = MappingProxyType(
     {
         "Slice": _slice,
         "BatchMatMul": _batch_matmul,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 _STOCK = tf.compat.v1.train.Optimizer
 
 
-def as_applied(total: Any, variable: Any, optimizer: Any) -> Any:
+def as_applied(total: tf.Tensor, variable: tf.Variable, optimizer: object) -> tf.Tensor:
     """Returns a sum of gradients in the type in which an optimizer takes it.
 
     An optimizer whose class applies gradients itself gets the type of the sums; the operations of

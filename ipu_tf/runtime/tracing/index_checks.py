@@ -82,7 +82,7 @@ def checked(
     graph: FuncGraph,
     op_type: str,
     inputs: Sequence[tf.Tensor],
-    attrs: Mapping[str, Any],
+    attrs: Mapping[str, tf.compat.v1.AttrValue],
     name: str,
 ) -> Sequence[tf.Tensor]:
     """Returns the inputs for a new op of `graph`, with its indices checked if it has any.

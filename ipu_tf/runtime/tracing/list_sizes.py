@@ -8,7 +8,6 @@ gradient on more lists; shapes are static on the IPU, so they are known at the o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,8 +18,8 @@ from ipu_tf.runtime.tracing.call_ops import LOOPS
 
 
 def constant_of(
-    op_type: str, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]
-) -> dict[str, Any] | None:
+    op_type: str, inputs: Sequence[tf.Tensor], attrs: Mapping[str, tf.compat.v1.AttrValue]
+) -> dict[str, tf.compat.v1.AttrValue] | None:
     """Returns the attributes of the Const that an op equals, None if the op must run.
 
     Args:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import set_op_attribute
 
-AttrValue: TypeAlias = Any  # tf.compat.v1.AttrValue: a proto without type information
+AttrValue: TypeAlias = tf.compat.v1.AttrValue
+
+PlainValue: TypeAlias = bool | int | float | str | list[int]
+"""The value of an attribute that means the same in Python and in a proto."""
 
 SHARD = "_ipu_shard"
 """Attribute of ops that `ipu_shard` places: the number of their IPU."""
@@ -27,12 +30,12 @@ def note_host_op(op: tf.Operation) -> tf.Operation:
     return op
 
 
-def to_protos(values: Mapping[str, Any]) -> dict[str, AttrValue]:
+def to_protos(values: Mapping[str, PlainValue]) -> dict[str, AttrValue]:
     """Returns attribute protos for bools, ints, strings and lists of ints."""
     return {name: _to_proto(value) for name, value in values.items()}
 
 
-def _to_proto(value: bool | int | str | list[int]) -> AttrValue:
+def _to_proto(value: PlainValue) -> AttrValue:
     if isinstance(value, bool):
         return tf.compat.v1.AttrValue(b=value)
     if isinstance(value, int):
@@ -42,9 +45,9 @@ def _to_proto(value: bool | int | str | list[int]) -> AttrValue:
     return tf.compat.v1.AttrValue(list=tf.compat.v1.AttrValue.ListValue(i=value))
 
 
-def from_protos(protos: Mapping[str, AttrValue]) -> dict[str, Any]:
+def from_protos(protos: Mapping[str, AttrValue]) -> dict[str, PlainValue]:
     """Returns the attributes that are bools, numbers, strings or int lists as Python values."""
-    values: dict[str, Any] = {}
+    values: dict[str, PlainValue] = {}
     for name, proto in protos.items():
         kind = proto.WhichOneof("value")
         if kind in ("b", "i", "f"):

@@ -98,7 +98,7 @@ def _cast(trace: TracingState, request: OpRequest) -> OpRequest:
     if is_native or request.inputs[0].dtype != tf.float32 or not to_half:
         return request
     numerics = numerics_for("matmul", trace.configuration)
-    own = {
+    own: dict[str, attributes.PlainValue] = {
         "plan": [],
         "method": "",
         "serial": [],

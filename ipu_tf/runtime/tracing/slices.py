@@ -38,8 +38,8 @@ class _Position:
 
 
 def with_static_sizes(
-    inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]
-) -> tuple[Sequence[tf.Tensor], dict[str, Any]]:
+    inputs: Sequence[tf.Tensor], attrs: Mapping[str, tf.compat.v1.AttrValue]
+) -> tuple[Sequence[tf.Tensor], dict[str, tf.compat.v1.AttrValue]]:
     """Returns inputs and attributes of a StridedSlice without moving ranges of static size.
 
     A Slice before it, which has these sizes, takes these ranges. So an end beyond the tensor is an

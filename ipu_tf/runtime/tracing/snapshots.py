@@ -10,12 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import in_jitted_function
-from ipu_tf.internals.tensorflow import FuncGraph, get_resource_handle_data
+from ipu_tf.internals.tensorflow import FuncGraph, OpDef, get_resource_handle_data
 from ipu_tf.ops.kernels import library
 from ipu_tf.runtime.tracing.call_ops import CALLS
 
@@ -103,7 +102,7 @@ class Snapshots:
             library.load().ipu_replay_record(values=values, stream=self.records[-1], kept=kept)
 
 
-def has_effect(op_def: Any, op_type: str) -> bool:
+def has_effect(op_def: OpDef, op_type: str) -> bool:
     """Returns whether ops of a type have effects that a second run would repeat with harm."""
     return bool(op_def.is_stateful) and op_type not in REPEATABLE and op_type not in CALLS
 

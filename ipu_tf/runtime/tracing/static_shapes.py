@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import dataset_drops_remainder, dataset_inputs
@@ -14,7 +12,7 @@ _TO_DENSE = {
 }
 
 
-def is_static(value: Any) -> bool:
+def is_static(value: object) -> bool:
     """Returns whether all tensors in a value have static shapes.
 
     Args:
@@ -24,7 +22,7 @@ def is_static(value: Any) -> bool:
     return all(part.shape.is_fully_defined() for part in parts if isinstance(part, tf.Tensor))
 
 
-def not_dense(value: Any) -> str | None:
+def not_dense(value: object) -> str | None:
     """Returns the kind of a tensor or its spec, and how to make it dense; None if it is dense.
 
     Args:

@@ -13,7 +13,7 @@ import itertools
 import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -21,6 +21,7 @@ from ipu_tf import scopes
 from ipu_tf.base import call_path
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.graphs import clear_device, is_in_control_flow, is_ipu, set_op_attribute
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.ops.kernels.twins import STOCK_OF
@@ -97,15 +98,15 @@ class Tracer:
         graph: FuncGraph,
         op_type: str,
         inputs: Sequence[tf.Tensor],
-        attrs: Mapping[str, Any] | None,
-        **kwargs: Any,
+        attrs: Mapping[str, tf.compat.v1.AttrValue] | None,
+        **kwargs: object,
     ) -> tf.Operation:
         """Creates an op in `graph` through `create`, changed by the rule of its type.
 
         `op_rules.RULES` has the rules: a contraction becomes its tile twin, for example.
         """
         self._graphs.add(graph)
-        name = _full_name(graph, kwargs.get("name") or op_type)
+        name = _full_name(graph, cast(str | None, kwargs.get("name")) or op_type)
         if op_type != "Placeholder":  # A layer may capture tensors from outside.
             self._note_layer(name)
         attrs = dict(attrs or {})
@@ -131,7 +132,7 @@ class Tracer:
             float_checks.add(op, self.configuration, self.number)
         return op
 
-    def note_loss_scale(self, scale: Any, checked: Sequence[Any] = ()) -> None:
+    def note_loss_scale(self, scale: tf.Tensor, checked: Sequence[tf.Variable] = ()) -> None:
         """Notes the scale of the loss, if the program is replayed.
 
         Args:
@@ -198,7 +199,7 @@ class Tracer:
         finally:
             self.copied.pop()
 
-    def finish(self, outputs: Any) -> None:
+    def finish(self, outputs: TensorStructure) -> None:
         """Removes unneeded ops from the program: TensorFlow prunes them before it runs.
 
         Gradients towards the data are such ops: tapes create them with those of the weights.

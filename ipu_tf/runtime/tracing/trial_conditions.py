@@ -17,8 +17,11 @@ _serial = itertools.count()
 
 
 def with_limit(
-    graph: FuncGraph, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any], most: int
-) -> Mapping[str, Any] | None:
+    graph: FuncGraph,
+    inputs: Sequence[tf.Tensor],
+    attrs: Mapping[str, tf.compat.v1.AttrValue],
+    most: int,
+) -> Mapping[str, tf.compat.v1.AttrValue] | None:
     """Returns the attributes of a loop that ends after `most` iterations.
 
     TensorFlow's loops count their iterations in their first input, and have the most of them in the

@@ -33,9 +33,9 @@ def limited(
     graph: FuncGraph,
     op_type: str,
     inputs: Sequence[tf.Tensor],
-    attrs: Mapping[str, Any],
+    attrs: Mapping[str, tf.compat.v1.AttrValue],
     of_update: int,
-) -> tuple[Sequence[tf.Tensor], Mapping[str, Any]]:
+) -> tuple[Sequence[tf.Tensor], Mapping[str, tf.compat.v1.AttrValue]]:
     """Returns the inputs and attributes of an op; a loop over steps ends at the limit of a try-out.
 
     A loop whose iterations are no steps may be a part of the model, which needs each of them. So

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -38,13 +38,13 @@ class VariableRecord:
         for key, variable in self._made:
             self._left.setdefault(key, deque()).append(variable)
 
-    def create(self, next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
+    def create(self, next_creator: Callable[..., tf.Variable], **kwargs: object) -> tf.Variable:
         """Returns the next variable of this name, a new one if there is none; a creator's scope.
 
         Raises:
             ValueError: The initial value depends on inputs of the computation.
         """
-        key = _NUMBERED.sub("", kwargs.get("name") or "")
+        key = _NUMBERED.sub("", cast(str | None, kwargs.get("name")) or "")
         known = self._left.get(key)
         if known:
             return known.popleft()

@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.tensorflow import NodeDef
 from ipu_tf.runtime.extraction.compositions import (
     candidate_sampling,
     cropping,
@@ -52,7 +53,7 @@ COMPOSITIONS: Mapping[str, Composition] = MappingProxyType(
 
 
 def concrete_composition(
-    node: Any, dtypes: Sequence[int]
+    node: NodeDef, dtypes: Sequence[int]
 ) -> tf.types.experimental.ConcreteFunction:
     """Returns the composition of an op.
 
