@@ -15,6 +15,7 @@ import tensorflow as tf
 
 # Which loop, branch or function of its own a function is converted in; see `converted`.
 from tensorflow.python.autograph.core.ag_ctx import ControlStatusCtx, Status
+from typing import ParamSpec, TypeVar
 
 # AutoGraph has to call `strategy.run` as it is, yet go on converting the user's function in it
 # (the public `do_not_convert` would switch it off for that function, too).
@@ -22,7 +23,11 @@ from tensorflow.python.autograph.impl.api import autograph_artifact as autograph
 from tensorflow.python.autograph.impl.api import tf_convert
 
 
-def uses_autograph(function: Any) -> bool:
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def uses_autograph(function: object) -> bool:
     """Returns whether a tf.function converts its Python function by AutoGraph.
 
     Relies on the `_autograph` that `tf.function(autograph=...)` is kept in. Other callables, such
@@ -31,27 +36,27 @@ def uses_autograph(function: Any) -> bool:
     return bool(getattr(function, "_autograph", False))
 
 
-def converted(function: Callable[..., Any]) -> Callable[..., Any]:
+def converted(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Returns a function converted by AutoGraph, although what calls it is not.
 
     The public `tf.autograph.to_graph` converts neither lambdas nor what a function calls. Relies on
     `tf_convert` and its contexts, as `tf.function` does.
     """
-    convert: Callable[..., Callable[..., Any]] = tf_convert
+    convert: Callable[..., Callable[_P, _T]] = tf_convert
     return convert(function, ControlStatusCtx(status=Status.ENABLED))
 
 
-def converted_like_caller(function: Callable[..., Any]) -> Callable[..., Any]:
+def converted_like_caller(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Returns a function converted by AutoGraph if AutoGraph converts the caller.
 
     TensorFlow does so with the functions that `tf.data` and strategies call. Relies on
     `tf_convert` and `control_status_ctx`, which have no public names.
     """
-    convert: Callable[..., Callable[..., Any]] = tf_convert
+    convert: Callable[..., Callable[_P, _T]] = tf_convert
     return convert(function, tf.__internal__.autograph.control_status_ctx())
 
 
-def with_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_autograph(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Returns a function whose control flow over tensors becomes operations while graphs are built.
 
     Eager calls run it as it is. Relies on `tf_convert`, which TensorFlow's own loops use.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -18,6 +18,7 @@ from tensorflow.python.distribute import distribute_lib
 from tensorflow.python.eager.polymorphic_function.atomic_function import (
     from_function_def as atomic_function_from_function_def,
 )
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
 
 # The error of an initial value that cannot leave its function has no public name.
 from tensorflow.python.ops.op_selector import UnliftableError as UnliftableError
@@ -30,6 +31,7 @@ from tensorflow.python.ops.control_flow_v2_func_graphs import (
 )
 
 from ipu_tf.internals.tensorflow import (
+    FunctionDef,
     XLA_MUST_COMPILE,
     ConcreteFunction,
     EagerTensor,
@@ -40,7 +42,7 @@ from ipu_tf.internals.tensorflow import (
 
 
 def create_op(
-    graph: FuncGraph, op_type: str, inputs: Sequence[tf.Tensor], **kwargs: Any
+    graph: FuncGraph, op_type: str, inputs: Sequence[tf.Tensor], **kwargs: object
 ) -> tf.Operation:
     """Returns a new op of a graph, of any type and with just these attributes.
 
@@ -81,7 +83,7 @@ def taking_ops(graph: tf.Graph) -> Iterator[None]:
             graph.finalize()
 
 
-def set_op_attribute(op: tf.Operation, name: str, value: Any) -> None:
+def set_op_attribute(op: tf.Operation, name: str, value: tf.compat.v1.AttrValue) -> None:
     """Sets an attribute of an op that exists.
 
     Finished ops cannot be changed publicly. Relies on `Operation._set_attr`.
@@ -138,7 +140,7 @@ def forget_variables(variables: Sequence[tf.Variable]) -> None:
         del known[name]
 
 
-def is_eager(tensor: Any) -> bool:
+def is_eager(tensor: object) -> bool:
     """Returns whether a tensor has a value, whatever the mode; those of graphs have none.
 
     Relies on `EagerTensor`, as `tf.is_symbolic_tensor` is about Keras and functions.
@@ -157,7 +159,7 @@ def variable_spec(handle: tf.Tensor) -> tf.TensorSpec:
     return tf.TensorSpec(tf.TensorShape(described.shape), tf.as_dtype(described.dtype))
 
 
-def function_in(graph: Any, name: str) -> Any:
+def function_in(graph: tf.Graph, name: str) -> tf.types.experimental.AtomicFunction | None:
     """Returns the function called `name` of a graph's own library, None where it has none.
 
     Functions of v1 are known to the library, too. Relies on `Graph._is_function` and
@@ -166,7 +168,7 @@ def function_in(graph: Any, name: str) -> Any:
     return graph._get_function(name) if graph._is_function(name) else None
 
 
-def knows_function(graph: Any, name: Any) -> bool:
+def knows_function(graph: tf.Graph, name: str | bytes) -> bool:
     """Returns whether a graph's library has a function of this name.
 
     Relies on `Graph._is_function`, as `function_in` does.
@@ -174,7 +176,7 @@ def knows_function(graph: Any, name: Any) -> bool:
     return bool(graph._is_function(name))
 
 
-def add_function(graph: FuncGraph, function: Any) -> None:
+def add_function(graph: FuncGraph, function: tf.types.experimental.AtomicFunction) -> None:
     """Adds a function to a graph's library, with all that it calls.
 
     An op that calls it needs it there. Relies on `Graph._add_function_recursive`, as the public
@@ -183,7 +185,11 @@ def add_function(graph: FuncGraph, function: Any) -> None:
     graph._add_function_recursive(function)
 
 
-def atomic_function_from_def(definition: Any, function_type: Any, children: Sequence[Any]) -> Any:
+def atomic_function_from_def(
+    definition: FunctionDef,
+    function_type: tf.types.experimental.FunctionType,
+    children: Sequence[tf.types.experimental.AtomicFunction],
+) -> tf.types.experimental.AtomicFunction:
     """Returns a function of TensorFlow's library from its proto, which is registered.
 
     Changed copies of a function are made of its proto. Relies on
@@ -202,7 +208,7 @@ def atomic_function_from_def(definition: Any, function_type: Any, children: Sequ
     return function
 
 
-def function_type_of(definition: Any) -> Any:
+def function_type_of(definition: FunctionDef) -> tf.types.experimental.FunctionType:
     """Returns the types of the arguments and results of a FunctionDef, without their shapes.
 
     Meta graphs are written by these types. Relies on `function_type.from_structured_signature`.
@@ -216,7 +222,7 @@ def function_type_of(definition: Any) -> Any:
 
 
 def trace(
-    function: Callable[..., Any], args: tuple[Any, ...], *, name: str = "function"
+    function: Callable[..., object], args: tuple[SpecStructure, ...], *, name: str = "function"
 ) -> ConcreteFunction:
     """Returns a function traced in the graph that is being built, for arguments of these specs.
 
@@ -233,7 +239,7 @@ def trace(
     return tracing_compilation.trace_function(args, {}, options)
 
 
-def call_flat(function: ConcreteFunction, inputs: Sequence[tf.Tensor]) -> Any:
+def call_flat(function: ConcreteFunction, inputs: Sequence[tf.Tensor]) -> TensorStructure:
     """Calls a concrete function with its inputs in their flat order, captured ones among them.
 
     A public call packs and checks arguments by a signature, which the function of a copied graph
@@ -242,7 +248,7 @@ def call_flat(function: ConcreteFunction, inputs: Sequence[tf.Tensor]) -> Any:
     return function._call_flat(inputs, [])
 
 
-def jit_compiles(function: Any) -> bool:
+def jit_compiles(function: object) -> bool:
     """Returns whether a tf.function or concrete function was made with `jit_compile=True`.
 
     Relies on the `_jit_compile` that `tf.function(jit_compile=...)` is kept in, and on the
@@ -254,7 +260,7 @@ def jit_compiles(function: Any) -> bool:
     return bool(getattr(function, "_jit_compile", False))
 
 
-def in_jitted_function(graph: Any) -> bool:
+def in_jitted_function(graph: tf.Graph) -> bool:
     """Returns whether a graph is, or lies in, that of a function with `jit_compile=True`.
 
     Only the context in which it is built says so. Relies on
@@ -263,7 +269,7 @@ def in_jitted_function(graph: Any) -> bool:
     return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
 
 
-def makes_calls_of_xla(graph: Any) -> bool:
+def makes_calls_of_xla(graph: tf.Graph) -> bool:
     """Returns whether a graph is given the call of a function with `jit_compile=True` now.
 
     Only the context of the call says so. Relies on `Graph._get_control_flow_context`, as
@@ -299,7 +305,7 @@ def loop_of_body(body: FuncGraph) -> tf.Operation | None:
     return getattr(body, "_while", None)
 
 
-def loop_counter_of(graph: Any, given: tf.Tensor | None = None) -> tf.Tensor | None:
+def loop_counter_of(graph: tf.Graph, given: tf.Tensor | None = None) -> tf.Tensor | None:
     """Returns the number of the iteration in the innermost loop whose body a graph is part of.
 
     No public name gives it. Relies on `while_v2`, whose bodies take it as their first input, and
@@ -318,7 +324,7 @@ def loop_counter_of(graph: Any, given: tf.Tensor | None = None) -> tf.Tensor | N
     return None
 
 
-def is_in_loop_body(graph: Any) -> bool:
+def is_in_loop_body(graph: tf.Graph) -> bool:
     """Returns whether a graph is the body of a loop, or a branch or function inside of one.
 
     Nothing public tells the graphs of loops from others. Relies on `WhileBodyFuncGraph`.
@@ -330,7 +336,7 @@ def is_in_loop_body(graph: Any) -> bool:
     return False
 
 
-def is_in_control_flow(graph: Any, program: Any) -> bool:
+def is_in_control_flow(graph: tf.Graph, program: tf.Graph) -> bool:
     """Returns whether a graph is a branch or a part of a loop of a program, or called in one.
 
     Relies on `ControlFlowFuncGraph`, as `is_in_loop_body` relies on its subclass.
@@ -346,7 +352,7 @@ def is_in_control_flow(graph: Any, program: Any) -> bool:
     return False
 
 
-def forward_graph(gradient_graph: Any) -> FuncGraph:
+def forward_graph(gradient_graph: FuncGraph) -> FuncGraph:
     """Returns the graph of the branch whose gradient a `CondGradientGraph` holds.
 
     Relies on `_CondGradFuncGraph._forward_graph`.
@@ -366,7 +372,7 @@ def resource_input_of(handle: tf.Tensor, graph: FuncGraph) -> tf.Tensor:
     return graph.inputs[int(index)]
 
 
-def graph_of_session() -> Any:
+def graph_of_session() -> tf.Graph | None:
     """Returns the graph of TensorFlow 1 around all functions, None in eager mode.
 
     Relies on `tf.init_scope`, which leaves the graphs of functions alone.
@@ -397,7 +403,7 @@ def without_strategy() -> Iterator[None]:
     """
     graph = tf.compat.v1.get_default_graph()
     creators = graph._variable_creator_stack
-    graph._variable_creator_stack = graph_of_session()._variable_creator_stack
+    graph._variable_creator_stack = cast(tf.Graph, graph_of_session())._variable_creator_stack
     distribute_lib._push_per_thread_mode(distribute_lib._get_default_replica_mode())
     try:
         yield

@@ -47,7 +47,7 @@ class Patch:
         is_new: Whether the owner lacks the method: it is added, and removed afterwards.
     """
 
-    owner: Any
+    owner: type | ModuleType
     name: str
     reason: str
     is_new: bool = False

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 # There is no public hook that sees an op before it is created in a function's graph.
 from tensorflow.python.framework.func_graph import FuncGraph as FuncGraph
+from ipu_tf.internals.structures import SpecStructure
 
 # The body of a function that was traced elsewhere has to be read back to be rewritten.
 from tensorflow.python.framework.function_def_to_graph import (
@@ -179,7 +180,7 @@ CondGradientGraph = cond_v2._CondGradFuncGraph
 """The class of graphs that hold the gradient of a branch; only its name says so."""
 
 
-def register_pfor_converter(op_type: str, convert: Callable[[Any], tf.Tensor]) -> None:
+def register_pfor_converter(op_type: str, convert: Callable[..., tf.Tensor]) -> None:
     """Registers what does an op for all iterations of a vectorised loop at once.
 
     An op that has a converter keeps it. There is no public way to register one for an op of one's
@@ -207,7 +208,7 @@ def eagerly_outside_of_functions() -> Iterator[None]:
         yield
 
 
-def elements_of(iterator_spec: IteratorSpec) -> Any:
+def elements_of(iterator_spec: IteratorSpec) -> SpecStructure:
     """Returns the specification of the elements of an iterator, from that of the iterator.
 
     Relies on `IteratorSpec._element_spec`.
@@ -215,7 +216,7 @@ def elements_of(iterator_spec: IteratorSpec) -> Any:
     return iterator_spec._element_spec
 
 
-def strategy_of(extended: Any) -> tf.distribute.Strategy:
+def strategy_of(extended: tf.distribute.StrategyExtended) -> tf.distribute.Strategy:
     """Returns the strategy that a `tf.distribute.StrategyExtended` extends.
 
     The public `tf.distribute.get_strategy` is that in force, which may be another. Relies on
@@ -224,7 +225,7 @@ def strategy_of(extended: Any) -> tf.distribute.Strategy:
     return extended._container_strategy()
 
 
-def dataset_inputs(dataset: Any) -> list[Any]:
+def dataset_inputs(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
     """Returns the datasets that a dataset transforms.
 
     No public name tells where the shape of an element was lost. Relies on `Dataset._inputs`.
@@ -233,7 +234,7 @@ def dataset_inputs(dataset: Any) -> list[Any]:
     return inputs
 
 
-def dataset_drops_remainder(dataset: Any) -> Any:
+def dataset_drops_remainder(dataset: tf.data.Dataset) -> tf.Tensor:
     """Returns the scalar tensor that says whether a dataset drops its last partial batch.
 
     It is None for a dataset that makes no batches. No public name tells how one was batched.
@@ -242,7 +243,7 @@ def dataset_drops_remainder(dataset: Any) -> Any:
     return getattr(dataset, "_drop_remainder", None)
 
 
-def create_slots(optimizer: Any, variables: list[tf.Variable]) -> None:
+def create_slots(optimizer: tf.compat.v1.train.Optimizer, variables: list[tf.Variable]) -> None:
     """Makes the state that an optimizer of TensorFlow keeps of variables, outside of any graph.
 
     The first update would make it, in the middle of a trace. Relies on `Optimizer._create_slots` of
@@ -256,7 +257,9 @@ def create_slots(optimizer: Any, variables: list[tf.Variable]) -> None:
 
 @contextlib.contextmanager
 def dispatching(
-    handle: Callable[[Any, tuple[Any, ...], Mapping[str, Any], Sequence[Any]], Any],
+    handle: Callable[
+        [Callable[..., object], tuple[object, ...], Mapping[str, object], Sequence[object]], object
+    ],
 ) -> Iterator[None]:
     """Lets a function handle calls of TensorFlow's functions that fail on their arguments.
 
@@ -303,7 +306,7 @@ def _is_nested_call() -> bool:
     return wrappers > 1
 
 
-def public_name_of(function: Any) -> str | None:
+def public_name_of(function: object) -> str | None:
     """Returns the name of a function in `tf`, such as "math.reduce_sum", None if it has none.
 
     Relies on `tf_export.get_canonical_name_for_symbol`.

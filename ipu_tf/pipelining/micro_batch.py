@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -98,7 +98,7 @@ class MicroBatch:
             tensors: The inputs of the pipeline, then those of an element of the infeed.
         """
         results = call_flat(self.function, [index, *tensors, *self.function.captured_inputs])
-        return MicroBatchResults(**results)
+        return MicroBatchResults(**cast(Mapping[str, Any], results))
 
     def update(
         self,

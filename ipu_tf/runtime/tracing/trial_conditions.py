@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -46,9 +46,14 @@ def with_limit(
         return None
     definition.signature.name = f"{called.name}_tried_{next(_serial)}"
     _add_limit(definition, most)
+
+    def find(name: str) -> FunctionDef:
+        known = cast(tf.types.experimental.AtomicFunction, function_in(graph, name))
+        return known.cached_definition
+
     copy = library_function(
         definition,
-        lambda name: function_in(graph, name).cached_definition,
+        find,
         lambda _: None,
         lambda name: f"{name}_of_{definition.signature.name}",
         function_type_of(definition),
