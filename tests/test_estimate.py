@@ -97,6 +97,7 @@ class TestTraining:
     @pytest.mark.parametrize(
         ("activation", "loss"), [("sigmoid", "binary_crossentropy"), (None, "mean_squared_error")]
     )
+    @pytest.mark.slow
     def test_other_losses(self, activation, loss):
         def model():
             dense = keras.layers.Dense(2, activation=activation)
@@ -118,6 +119,7 @@ class TestTraining:
 
         assert len(ipu_tf.estimate(model, batch_size=2).tile_ops) == 6
 
+    @pytest.mark.slow
     def test_lists_of_outputs(self):
         def model():
             x = keras.Input((4,))

@@ -124,6 +124,7 @@ def expected_losses(batches, rate=0.001):
     return losses
 
 
+@pytest.mark.slow
 def test_a_session_feeds_and_trains_a_pipeline():
     configure(2)
     batches = np.arange(64).reshape(8, 2, 4) / 64

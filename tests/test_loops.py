@@ -214,6 +214,7 @@ def test_plain_loops_over_steps_are_short_while_a_script_is_tried_out(strategy, 
     assert "A loop runs at most 3 of its iterations" in caplog.text
 
 
+@pytest.mark.slow
 def test_loops_over_steps_that_end_by_a_condition_are_short_while_a_script_is_tried_out(
     strategy, caplog
 ):

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from ipu_tf.config.resolve import resolve
 from ipu_tf.machine import CHIPS, SYSTEMS
 
@@ -17,6 +19,7 @@ def run(number):
     return variables
 
 
+@pytest.mark.slow
 def test_what_if_the_chip_were_another(capsys):
     machines = run(0)["machines"]
     lines = capsys.readouterr().out.splitlines()

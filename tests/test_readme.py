@@ -6,6 +6,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 
 from ipu_tf import Report, cli
 
@@ -32,6 +33,7 @@ def test_script_runs(monkeypatch, capsys):
     assert "MatMul" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_commands_run(monkeypatch, capsys, tmp_path):
     _, models = scripts()
     assert MODEL in models

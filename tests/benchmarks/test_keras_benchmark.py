@@ -32,6 +32,7 @@ def test_both_sides_see_the_same_samples(case):
     assert ours.features == stock.features
 
 
+@pytest.mark.slow
 def test_a_worker_trains_and_answers():
     trainer = keras_worker.Trainer(keras_worker.side_of("mlp", "ipu_tf"))
     reply = trainer.answer({"settings": {"steps_per_execution": 10}, "steps": 20})

@@ -107,6 +107,7 @@ def test_a_network_with_published_weights_keeps_random_ones_and_a_warning_says_s
     assert f"Random weights take the place of {WEIGHTS} (--offline): the model is" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_text_has_the_characters_of_the_plays():
     address = "https://storage.googleapis.com/download.tensorflow.org/data/shakespeare.txt"
     with without_downloads(), open(keras.utils.get_file("shakespeare.txt", address)) as file:

@@ -77,6 +77,7 @@ def test_an_enqueue_in_a_condition_of_a_nested_loop(strategy):
 
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("mode", [IPUOutfeedMode.ALL, LAST])
+@pytest.mark.slow
 def test_a_dequeue_waits_for_the_jitted_functions_before_it(strategy, mode):
     queue = IPUOutfeedQueue(mode)
 

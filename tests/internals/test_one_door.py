@@ -17,6 +17,8 @@ PRIVATE_PACKAGES = (
     "tf_keras.src",
 )
 ACCESSORS = ("getattr", "setattr", "hasattr", "delattr")
+OWNERS = ("self", "cls", "super()", "os", "atexit")
+"""Objects whose names with an underscore are one's own, or Python's."""
 PUBLIC_OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
 
@@ -96,7 +98,7 @@ def private_attributes(text):
             continue
         if not is_private(name) or name in own:
             continue
-        if ast.unparse(owner) not in ("self", "cls", "super()"):
+        if ast.unparse(owner) not in OWNERS:
             found.append(ast.unparse(node))
     return found
 

@@ -92,6 +92,7 @@ def test_charts_have_the_figures_of_the_report_in_every_epoch(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
+@pytest.mark.slow
 def test_keras_own_charts_are_beside_them(tmp_path):
     reader = pytest.importorskip(
         "tensorboard.backend.event_processing.plugin_event_multiplexer",

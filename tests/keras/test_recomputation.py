@@ -77,6 +77,7 @@ class TestTheExampleOfTheVendor:
     @pytest.mark.parametrize(
         "checkpoints", [BEST, ()], ids=["of the model", "placed by the compiler"]
     )
+    @pytest.mark.slow
     def test_with_the_best_checkpoints_ten_run_again_and_five_are_live(self, kept, checkpoints):
         report, again = estimated(lambda: chain(checkpoints), True)
         found = recomputation(again)

@@ -226,6 +226,7 @@ def test_sums_for_the_outfeed_have_the_type_of_the_option(model, dtype, expected
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_where_data_lies_does_not_change_numbers(model, flags, streaming_bytes):
     configure(4)
 

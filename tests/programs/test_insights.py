@@ -284,6 +284,7 @@ def not_linear():
     return model
 
 
+@pytest.mark.slow
 def test_batches_that_need_another_trace_have_a_note(monkeypatch):
     monkeypatch.delenv("IPU_TF_INSIGHTS")
     (program,) = ipu_tf.estimate(not_linear, batch_size=8).programs

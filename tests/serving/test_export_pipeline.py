@@ -41,6 +41,7 @@ def stages(weights):
     return [first, last]
 
 
+@pytest.mark.slow
 def test_a_pipeline_runs_on_its_ipus_and_from_its_file(strategy, weights, tmp_path):
     with strategy.scope():
         on_device = serving.export_pipeline(

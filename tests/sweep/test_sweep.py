@@ -247,6 +247,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_bar_with_the_time_left():
     terminal = Terminal()
     ipu_tf.sweep(

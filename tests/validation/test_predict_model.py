@@ -77,6 +77,7 @@ def test_a_model_on_one_ipu_is_predicted_as_estimated(record):
     assert found.figure == report.programs[0].device.samples_per_second
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_predicted_with_its_parts(record):
     found = predicted(record())
     assert found.figure > 0
@@ -172,6 +173,7 @@ def test_such_records_are_named_and_counted(record):
     ]
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_rows_of_models(record, tmp_path, capsys):
     path = tmp_path / "models.json"
     entry = {"id": "small", "kind": "model", "chip": "bow", "dtype": "float16"}

@@ -52,6 +52,7 @@ def test_a_fixed_scale_skips_no_step(keras_2):
 @pytest.mark.parametrize(
     "scale", [{}, pytest.param({"dynamic": False, "initial_scale": 64}, marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_a_script_scales_and_unscales(keras_2, scale):
     with IPUStrategy().scope() as _:
         strategy = tf.distribute.get_strategy()

@@ -434,6 +434,7 @@ class Halved(keras.optimizers.schedules.LearningRateSchedule):
 
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("base", [IpuOptimizerBase, keras.optimizers.Optimizer])
+@pytest.mark.slow
 def test_subclasses_set_their_learning_rate_after_their_name(keras_2, notices, base):
     class Descent(base):
         def __init__(self, learning_rate, name="Descent"):

@@ -34,6 +34,7 @@ def test_a_model_without_a_loss_is_not_trained(keras_2):
         model.fit(X, Y, verbose=0)
 
 
+@pytest.mark.slow
 def test_scripts_set_the_model_of_a_callback(keras_2, notices):
     class Watching(keras.callbacks.Callback):
         def __init__(self, model):

@@ -391,6 +391,7 @@ def test_data_of_no_known_kind_is_left_to_keras(model):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.slow
 def test_too_many_parts_are_left_to_keras(model, dtype):
     x = np.zeros((4, FEATURES), dtype)
     with pytest.raises(ValueError, match="Data is expected to be in format"):

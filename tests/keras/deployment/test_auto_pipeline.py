@@ -223,6 +223,7 @@ class TestReasons:
         assert "Next is 2 x 2 IPUs, balanced split, " in decision.reason
         assert "more cycles a sample." in decision.reason
 
+    @pytest.mark.slow
     def test_a_pipeline_says_where_stages_begin_and_what_limits(self, pipelined):
         decision = pipelined
         limit = decision.program.limiting_stage.index

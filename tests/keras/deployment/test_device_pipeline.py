@@ -251,6 +251,7 @@ class TestRecomputation:
 
     @pytest.mark.parametrize(*covering(1, mode=MODES, schedule=list(PipelineSchedule)))
     @pytest.mark.fast_cells(1)
+    @pytest.mark.slow
     def test_every_mode_recomputes_under_every_schedule(self, strategy, schedule, mode):
         kept = pipelined(strategy, 3, 12, pipeline_schedule=schedule)
         again = pipelined(strategy, 3, 12, pipeline_schedule=schedule, recomputation_mode=mode)

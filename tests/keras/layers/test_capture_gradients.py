@@ -107,6 +107,7 @@ def test_what_is_no_layer(kind):
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("kind", [CaptureUpstreamGradients, CaptureActivationGradients])
 @pytest.mark.parametrize("captured_only", [False, True])
+@pytest.mark.slow
 def test_loss_scaling_counts_the_captured_gradients_of_a_mixed_model(strategy, kind, captured_only):
     """Its variables have float32 gradients, its activations 20 x 4 float16 ones a step."""
     with strategy.scope():

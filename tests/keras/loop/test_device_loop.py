@@ -183,6 +183,7 @@ def dropped(strategy):
 
 
 @pytest.mark.usefixtures("worth_compiling")
+@pytest.mark.slow
 def test_dropout_draws_the_same_in_loops_that_xla_compiles(strategy, monkeypatch, caplog):
     with caplog.at_level(logging.INFO, jitting.__name__):
         jitted = dropped(strategy)
@@ -572,6 +573,7 @@ CHANGES = {
 
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("change", mostly_slow(CHANGES, fast=["replication", "infeed"]))
+@pytest.mark.slow
 def test_functions_are_made_anew_after_a_change_of_options(model, change):
     fit(model, 40)
     before = model.train_function

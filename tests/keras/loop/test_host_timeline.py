@@ -89,6 +89,7 @@ def test_results_callbacks_and_checkpoints_are_spans(profiled):
     assert [span.name for span in found["checkpoint"]] == ["small.save_weights"] * 2
 
 
+@pytest.mark.slow
 def test_profiling_changes_neither_numbers_nor_callbacks(profiled):
     _, history, counted = profiled
     counted_alone = Counted()

@@ -75,6 +75,7 @@ def test_every_method_of_a_model_is_limited(model, caplog):
     assert model.optimizer.iterations == 14
 
 
+@pytest.mark.slow
 def test_updates_stay_whole_and_equal_those_of_fewer_data(model):
     x, y = data(12)
     model.set_gradient_accumulation_options(gradient_accumulation_steps_per_replica=3)

@@ -103,6 +103,7 @@ def test_two_stages_train_as_stock_keras(name):
     check_each_stage_updates_its_own_weights(pipeline)
 
 
+@pytest.mark.slow
 def test_updates_that_overflow_are_left_out_in_every_stage():
     def scaled():
         inner = keras.optimizers.SGD(0.05)

@@ -119,6 +119,7 @@ def test_the_dtype_of_accumulators():
         pytest.param("bfloat16", "bfloat16", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_the_optimizer_gets_gradients_in_the_type_of_the_accumulators(strategy, dtype, accumulated):
     seen = set()
 

@@ -63,6 +63,7 @@ def test_a_step_takes_a_batch_for_each_replica(steps_per_execution, caplog):
     assert "a weight update sees 8 samples: batches of 4, 1 micro-batches, 2 repl" in caplog.text
 
 
+@pytest.mark.slow
 def test_batches_that_are_left_over_are_dropped(caplog):
     model = replicated(4)
     with caplog.at_level(logging.WARNING, "ipu_tf"):
@@ -372,6 +373,7 @@ def noisy():
     return keras.Sequential([keras.Input((FEATURES,)), keras.layers.GaussianNoise(1.0, seed=5)])
 
 
+@pytest.mark.slow
 def test_replicas_draw_different_random_numbers():
     model = replicated(2, noisy, loss="mse", metrics=None)
     model.set_replication_options("list")

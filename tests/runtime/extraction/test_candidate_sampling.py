@@ -58,6 +58,7 @@ def test_draws_without_repetition_are_different_classes(op):
         assert np.all((of_classes > 0) & (of_classes <= 1))
 
 
+@pytest.mark.slow
 def test_a_program_trains_with_sampled_classes():
     weights, biases = tf.Variable(tf.ones((CLASSES, 3))), tf.Variable(tf.zeros(CLASSES))
 

@@ -192,6 +192,7 @@ class TestSparseGradients:
 
     @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("masked", [False, True])
+    @pytest.mark.slow
     def test_the_loss_of_the_same_program_may_not(self, strategy, masked):
         with strategy.scope():
             model = self.model()

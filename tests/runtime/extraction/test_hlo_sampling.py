@@ -84,6 +84,7 @@ def test_all_loops_of_hmc_are_counted():
         ({"num_burnin_steps": 7, "num_steps_between_results": 1}, 8 + 4 * 2),
     ],
 )
+@pytest.mark.slow
 def test_steps_without_results_are_counted(options, steps):
     assert set(trip_counts(kernels()["hmc"], **options)) == {3, 5, (steps, 5)}
 

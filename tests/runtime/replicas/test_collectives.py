@@ -175,6 +175,7 @@ def test_gradients_are_collectives_again(strategy):
     np.testing.assert_allclose(run(strategy, program, x, weights), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_gradients_pass_collectives_of_functions_in_branches(strategy):
     x = values(1)
 

@@ -24,6 +24,7 @@ def numbers(count):
     return tf.data.Dataset.range(count).map(lambda number: tf.cast(number, tf.float32))
 
 
+@pytest.mark.slow
 def test_feeds_have_an_axis_of_replicas_in_nested_loops_and_conditions(strategy):
     infeed, every = IPUInfeedQueue(numbers(100)), IPUOutfeedQueue()
     last, nested = IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST), IPUOutfeedQueue()

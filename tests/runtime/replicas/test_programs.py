@@ -63,6 +63,7 @@ def test_a_run_returns_what_replica_0_returns():
     assert (int(results["index"]), float(results["x"][0])) == (0, 3.0)
 
 
+@pytest.mark.slow
 def test_sums_in_nested_loops_and_conditions_join_all_replicas():
     strategy = on_ipus(4)
 
