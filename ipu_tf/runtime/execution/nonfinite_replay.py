@@ -21,7 +21,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from ipu_tf.internals.tensorflow import FuncGraph, eager_context
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.internals.tensorflow import FuncGraph, FunctionDef, NodeDef, eager_context
 from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.programs.device_places import DevicePlaces
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
@@ -56,7 +57,7 @@ class Replay:
     """
 
     region: hlo_region.TracedRegion
-    definition: Any
+    definition: FunctionDef
     snapshots: Snapshots
     serial: int
 
@@ -72,7 +73,7 @@ class Replay:
         return f"argument_{len(self.region.inputs) + handles.index(id(handle))}"
 
     @functools.cached_property
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Mapping[str, object]:
         """What the ops of the flag and of rewinding have to know of the program."""
         return {
             "program": self.serial,
@@ -86,7 +87,10 @@ class CannotReplay(Exception):
 
 
 def replay_of(
-    graph: Any, operations: Sequence[tf.Operation], outputs: Any, snapshots: Snapshots
+    graph: tf.Graph,
+    operations: Sequence[tf.Operation],
+    outputs: TensorStructure,
+    snapshots: Snapshots,
 ) -> Replay:
     """Returns the replay of a program, before any of its operations are joined.
 
@@ -124,7 +128,7 @@ def forget(snapshots: Snapshots) -> None:
         library.load().ipu_rewind(back=False, program=-1, records=snapshots.records, groups=[])
 
 
-def watch(replay: Replay, outputs: Any, log: ReplayLog) -> None:
+def watch(replay: Replay, outputs: TensorStructure, log: ReplayLog) -> None:
     """Adds the look at the results of a program, and its replay, to the graph that is being built.
 
     Args:
@@ -258,7 +262,7 @@ class ReplayLog:
     """
 
     is_asked = False
-    only: Callable[[Any], bool] | None = None
+    only: Callable[[NodeDef], bool] | None = None
 
     def __init__(
         self,
@@ -287,7 +291,7 @@ class ReplayLog:
         """Returns whether the run that has ended is replayed, whatever its results are."""
         return np.array(False)
 
-    def __call__(self, number: NDArray[Any], *values: NDArray[Any]) -> list[NDArray[Any]] | None:
+    def __call__(self, number: np.ndarray, *values: np.ndarray) -> list[np.ndarray] | None:
         """Takes the values of one operation; returns those of one that this draws."""
         if number == _BEGIN:
             self._begin(int(values[0]), int(values[1]), values[2:])

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.programs.device_places import DevicePlaces
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime.execution.nonfinite_replay import (
@@ -48,7 +48,7 @@ class NumericsSearches:
 
     def watch(
         self,
-        outputs: Any,
+        outputs: TensorStructure,
         gradients: Sequence[tf.Tensor],
         device: DeviceProgram | None,
         *,
@@ -84,9 +84,9 @@ class NumericsSearches:
 
 def searches_of(
     tracer: Tracer,
-    graph: Any,
+    graph: tf.Graph,
     operations: Sequence[tf.Operation],
-    outputs: Any,
+    outputs: TensorStructure,
     snapshots: Snapshots,
 ) -> NumericsSearches:
     """Returns the searches of a program.

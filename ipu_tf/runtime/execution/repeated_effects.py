@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ipu_tf.internals.tensorflow import eager_context, op_def_registry
+from ipu_tf.internals.tensorflow import FunctionDef, NodeDef, eager_context, op_def_registry
 from ipu_tf.runtime.execution.value_flow import inputs_of, node_of
 from ipu_tf.runtime.execution.xla_engine import rename
 from ipu_tf.runtime.extraction.function_nodes import outputs_of
@@ -23,7 +23,7 @@ _OF_VARIABLES = ("Resource", "Rng", "Stateful")
 _STREAMS_OF_GROUP = 1 << 20
 
 
-def repeat(definition: Any) -> list[str]:
+def repeat(definition: FunctionDef) -> list[str]:
     """Makes the nodes of a FunctionDef that must not run twice repeat what they gave.
 
     Returns:
@@ -57,7 +57,7 @@ def repeat(definition: Any) -> list[str]:
     return [renamed.get(name, name) for name in fed]
 
 
-def first_unrepeatable(names: set[str]) -> Any:
+def first_unrepeatable(names: set[str]) -> NodeDef | None:
     """Returns the first node of functions, and of those that they call, that a second run can
     neither repeat nor do without; None if there is none."""
     for definition in _definitions(names):
@@ -72,7 +72,7 @@ def first_unrepeatable(names: set[str]) -> Any:
     return None
 
 
-def groups_of_streams(definition: Any) -> list[int]:
+def groups_of_streams(definition: FunctionDef) -> list[int]:
     """Returns the groups of streams of random bits that a function and those it calls draw from."""
     names = {f.name for n in definition.node_def for v in n.attr.values() for f in functions_of(v)}
     nodes = [node for one in (definition, *_definitions(names)) for node in one.node_def]

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, NodeDef, op_def_registry
+from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, FunctionDef, NodeDef, op_def_registry
 from ipu_tf.programs.nonfinite import Fault, ValueSummary
 from ipu_tf.runtime.execution import repeated_effects
 from ipu_tf.runtime.execution.repeated_effects import OF, OF_TYPE, OPERANDS
@@ -82,7 +82,7 @@ class CheckedOp:
     operands: tuple[str, ...]
     places: tuple[Place, ...] = ()
     divisor: int | None = None
-    node: Any = None
+    node: NodeDef = None
     is_given: bool = False
 
 
@@ -148,7 +148,7 @@ class FunctionChecks:
         token: bytes,
         names: Mapping[str, str],
         name_of: Callable[[str], str],
-        only: Callable[[Any], bool] | None = None,
+        only: Callable[[NodeDef], bool] | None = None,
         *,
         xla_random: bool = False,
     ) -> None:
@@ -167,7 +167,7 @@ class FunctionChecks:
         """Returns the operation of a number."""
         return self._entries[number]
 
-    def __call__(self, definition: Any) -> None:
+    def __call__(self, definition: FunctionDef) -> None:
         """Adds the checks to a FunctionDef."""
         name = definition.signature.name
         self.fed += [(name, tensor) for tensor in repeated_effects.repeat(definition)]
@@ -351,7 +351,7 @@ class FunctionChecks:
         return self._add(definition, node, last, results, types, after=after, before=before)
 
 
-def finding(checked: CheckedOp, values: Sequence[NDArray[Any]]) -> Finding | None:
+def finding(checked: CheckedOp, values: Sequence[np.ndarray]) -> Finding | None:
     """Returns what is wrong with an operation, None if nothing is.
 
     Args:
@@ -381,7 +381,7 @@ def finding(checked: CheckedOp, values: Sequence[NDArray[Any]]) -> Finding | Non
         )
 
 
-def summary(name: str, value: NDArray[Any]) -> ValueSummary:
+def summary(name: str, value: np.ndarray) -> ValueSummary:
     """Returns the range and the histogram of a tensor's finite values, and how many others it
     has."""
     finite = value[np.isfinite(value)]

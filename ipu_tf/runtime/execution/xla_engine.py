@@ -20,7 +20,13 @@ import tensorflow as tf
 from ipu_tf.config import Engine
 from ipu_tf.internals.graphs import in_jitted_function
 from ipu_tf.internals.structures import TensorStructure
-from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, FuncGraph, eager_context, op_def_registry
+from ipu_tf.internals.tensorflow import (
+    XLA_MUST_COMPILE,
+    FuncGraph,
+    FunctionDef,
+    eager_context,
+    op_def_registry,
+)
 from ipu_tf.ops.kernels.twins import STOCK_OF
 from ipu_tf.runtime.extraction import compositions, hlo_region, loop_bounds
 from ipu_tf.runtime.extraction.function_nodes import dtypes_of, outputs_of
@@ -176,7 +182,7 @@ def _run_on_host(node: Any) -> None:
     node.attr["node"].s = stock.SerializeToString()
 
 
-def rename(definition: Any, renamed: Mapping[str, str]) -> None:
+def rename(definition: FunctionDef, renamed: Mapping[str, str]) -> None:
     """Gives the tensors of a FunctionDef new names."""
     for node in definition.node_def:
         for index, name in enumerate(node.input):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
+
+from ipu_tf.internals.tensorflow import NodeDef, OpDef
 
 _FIXED = frozenset({"shape", "alg", "num_samples"})
 """The operands that XLA needs when it compiles an operation."""
@@ -26,7 +28,7 @@ class XlaDraw:
     operands: tuple[str, ...]
     types: tuple[tuple[str, tf.DType], ...]
 
-    def __call__(self, *values: NDArray[Any]) -> list[NDArray[Any]]:
+    def __call__(self, *values: np.ndarray) -> list[np.ndarray]:
         """Returns its results."""
         named = dict(zip(self.operands, values, strict=True))
         fixed = {name: value for name, value in named.items() if name in _FIXED}
@@ -40,7 +42,7 @@ class XlaDraw:
         return [result.numpy() for result in tf.nest.flatten(results)]
 
 
-def draw_of(node: Any, op_def: Any) -> XlaDraw:
+def draw_of(node: NodeDef, op_def: OpDef) -> XlaDraw:
     """Returns the draw of a node of a FunctionDef."""
     given = {one.type_attr for one in op_def.input_arg}
     types = [one.name for one in op_def.attr if one.type == "type" and one.name not in given]
