@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import in_jitted_function
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph, func_graph_from_py_func, record_operation
 from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.ops.kernels.replica_context import ReplicatedTrace
@@ -26,13 +27,13 @@ _WITHOUT_GRADIENT = {"_gradient_op_type": tf.compat.v1.AttrValue(s=_OPERATION.en
 
 
 def call(
-    program: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    program: Callable[..., TensorStructure],
+    args: tuple[TensorStructure, ...],
+    kwargs: dict[str, TensorStructure],
     *,
     name: str,
     device_ipus: int | None,
-) -> Any:
+) -> TensorStructure:
     """Returns the results of a program that runs on every replica; those of the first one here.
 
     The program is traced once. Each replica runs a copy of it at the same time, with its own
@@ -103,7 +104,7 @@ def _refused(name: str, device_ipus: int | None, ipus: int) -> ValueError:
 
 def _on_replicas(
     trace: ReplicatedTrace,
-    program: Callable[..., Any],
+    program: Callable[..., TensorStructure],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     name: str,
@@ -153,7 +154,7 @@ def _on_replicas(
 
 def _traced(
     trace: ReplicatedTrace,
-    program: Callable[..., Any],
+    program: Callable[..., TensorStructure],
     leaves: list[Any],
     structure: Any,
     tensors: list[tf.Tensor],

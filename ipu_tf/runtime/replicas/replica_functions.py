@@ -12,6 +12,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from ipu_tf.internals.tensorflow import FuncGraph, atomic_function_from_func_graph, eager_context
 from ipu_tf.runtime.tracing.function_copies import copied, library_function
 
@@ -22,7 +24,9 @@ kernels know them (kReplicaStride, ops/core/elements/replica_streams.h)."""
 _serial = itertools.count()
 
 
-def function_copies(graph: FuncGraph, count: int, offset: int = 0) -> list[Any]:
+def function_copies(
+    graph: FuncGraph, count: int, offset: int = 0
+) -> list[tf.types.experimental.AtomicFunction]:
     """Returns a function for each replica, of the ops of a finished graph.
 
     Args:
