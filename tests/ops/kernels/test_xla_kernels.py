@@ -128,8 +128,8 @@ def test_bits_of_dropout():
 # They move tensors between replicas, or between host and device, or hold values for the host; XLA
 # has no such state.
 APART = re.compile(
-    r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|check_feed|host_kernel"
-    r"|call_application|nonfinite_flag|replay_|rewind)"
+    r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|check_feed"
+    r"|check_number|host_kernel|call_application|nonfinite_flag|replay_|rewind)"
 )
 
 

@@ -1,0 +1,169 @@
+"""Faults planted in layers, losses, gradients and optimizers are named by layer and operation."""
+
+import keras
+import numpy as np
+import pytest
+
+from ipu_tf import IPUConfig, IPUStrategy, config
+
+pytestmark = pytest.mark.slow
+
+ops = keras.ops
+ONES = np.ones((4, 4), np.float32)
+
+
+def constant(value):
+    return keras.initializers.Constant(value)
+
+
+def dense(units=4, name="dense", **options):
+    return keras.layers.Dense(units, name=name, **({"kernel_initializer": "ones"} | options))
+
+
+def activation(function, name):
+    return keras.layers.Activation(function, name=name)
+
+
+def divided_by_norm(x):
+    return x / ops.norm(x, axis=-1, keepdims=True)
+
+
+def masked(x):
+    return ops.softmax(ops.where(x > 9.0, x, -np.inf))
+
+
+# Of each: the layers, the data, what compile gets, and the layer, the type of the operation and the
+# fault that the warning names.
+FAULTS = {
+    "huge weight of a convolution": (
+        lambda: [
+            keras.layers.Reshape((2, 2, 1), name="image"),
+            keras.layers.Conv2D(
+                2, 2, activation="relu", kernel_initializer=constant(3e38), name="conv"
+            ),
+            keras.layers.Flatten(name="flat"),
+        ],
+        (ONES, np.ones((4, 2))),
+        {},
+        ("net/conv", "Conv2D", "overflow"),
+    ),
+    "float16 loss": (
+        lambda: [dense(dtype="float16")],
+        (300 * np.ones((4, 4), np.float16), np.zeros((4, 4), np.float16)),
+        {
+            "loss": lambda y, x: ops.mean(
+                ops.square(ops.cast(y, "float16") - ops.cast(x, "float16"))
+            )
+        },
+        ("loss", "Square", "overflow"),
+    ),
+    "float16 product": (
+        lambda: [dense(dtype="float16", kernel_initializer=constant(4e4))],
+        (ONES, ONES),
+        {},
+        ("net/dense", "MatMul", "overflow"),
+    ),
+    "division by zero in a norm": (
+        lambda: [activation(divided_by_norm, "norm"), dense(name="last")],
+        (0 * ONES, ONES),
+        {},
+        ("net/norm", "RealDiv", "invalid operation"),
+    ),
+    "softmax of infinities": (
+        lambda: [dense(), activation(masked, "scores")],
+        (ONES, ONES),
+        {},
+        ("net/scores", "Softmax", "invalid operation"),
+    ),
+    "overflow of exp": (
+        lambda: [dense(kernel_initializer=constant(100.0), activation="exponential")],
+        (ONES, ONES),
+        {},
+        ("net/dense", "Exp", "overflow"),
+    ),
+    "infinity times zero": (
+        lambda: [
+            activation(lambda x: (x - x) * ops.exp(x * 100.0), "gate"),
+            dense(name="last"),
+        ],
+        (ONES, ONES),
+        {},
+        ("net/gate", "Exp", "overflow"),
+    ),
+    "gradient of a root at zero": (
+        lambda: [dense(kernel_initializer="zeros"), activation(ops.sqrt, "root")],
+        (ONES, ONES),
+        {},
+        ("net/root", "SqrtGrad", "division by zero"),
+    ),
+    "logarithm in a loss": (
+        lambda: [dense(kernel_initializer="zeros", activation="relu")],
+        (ONES, ONES),
+        {"loss": lambda y, x: -ops.mean(y * ops.log(x))},
+        ("loss", "Log", "division by zero"),
+    ),
+    "optimizer without epsilon": (
+        lambda: [dense(kernel_initializer="ones", use_bias=False)],
+        (ONES, 4 * ONES),
+        {"optimizer": keras.optimizers.Adam(0.1, epsilon=0.0)},
+        ("", "RealDiv", "invalid operation"),
+    ),
+    "update of a weight": (
+        lambda: [dense(use_bias=False)],
+        (1e10 * ONES, ONES),
+        {"optimizer": keras.optimizers.SGD(1e30)},
+        ("", "Mul", "overflow"),
+    ),
+    "row of a table": (
+        lambda: [
+            keras.layers.Embedding(8, 3, name="table"),
+            keras.layers.Flatten(name="flat"),
+            dense(kernel_initializer=constant(2.0)),
+        ],
+        (np.arange(16).reshape(4, 4) % 8, ONES),
+        {"table": 5},
+        ("net/dense", "MatMul", "overflow"),
+    ),
+    "variance of large values": (
+        lambda: [
+            activation(lambda x: x - ops.var(x, -1, keepdims=True), "norm"),
+            dense(name="last"),
+        ],
+        (np.array([[3e38, -3e38, 0, 1]] * 4), ONES),
+        {},
+        ("net/norm", None, "overflow"),
+    ),
+    "power of a negative": (
+        lambda: [activation(lambda x: ops.power(x, 0.5), "power"), dense(name="last")],
+        (-ONES, ONES),
+        {},
+        ("net/power", "Pow", "invalid operation"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_training_names_layer_and_op(case):
+    layers, (x, y), compiled, (layer, op_type, fault) = FAULTS[case]
+    cfg = IPUConfig()
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.floating_point_behaviour.nanoo = True  # Float16 products would saturate.
+    cfg.simulator.trace_numerics = True
+    cfg.configure_ipu_system()
+    options = {"optimizer": "sgd", "loss": "mse"} | compiled
+    row = options.pop("table", None)
+    with IPUStrategy().scope():
+        model = keras.Sequential([keras.Input(x.shape[1:], dtype=x.dtype), *layers()], name="net")
+        model.compile(**options)
+        if row is not None:
+            table = model.get_layer("table")
+            values = np.zeros((8, 3), np.float32)
+            values[row] = 3e38
+            table.embeddings.assign(values)
+        model.fit(x, y, batch_size=4, epochs=2, verbose=0, shuffle=False)
+        programs = model.distribute_strategy.report(insights=False).programs
+    found = [found for program in programs for found in program.nonfinite]
+    config.reset_ipu_configuration()
+    first = found[0]
+    assert (first.fault, first.op_type) == (fault, op_type or first.op_type), str(first)
+    assert first.layer == layer or not layer, str(first)
