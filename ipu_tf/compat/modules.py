@@ -21,6 +21,7 @@ ROOTS = {
     "tensorflow.keras.ipu": "keras.ipu",
     "ipu_tensorflow_addons": "ipu_tensorflow_addons",
     "popdist": "popdist",
+    "horovod": "horovod",
     "libpvti": "libpvti",
     "tensorflow.compiler.plugin": "plugin",
 }
@@ -80,6 +81,7 @@ _HOMES = (
     ("ipu.ipu_session_run_hooks", "ipu_tf.compat.ipu_session_run_hooks"),
     ("ipu", "ipu_tf"),
     ("ipu", "ipu_tf.ops"),
+    ("horovod.tensorflow", "ipu_tf.compat.horovod"),
     ("popdist", "ipu_tf.compat.popdist"),
     ("libpvti", "ipu_tf.compat.libpvti"),
 )

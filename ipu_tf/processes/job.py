@@ -21,6 +21,7 @@ def communicator() -> Communicator | None:
     Raises:
         CollectiveError: Not all processes start MPI within the limit.
         ImportError: mpi4py is not installed.
+        RuntimeError: Horovod is loaded, too.
         LaunchError: The launcher's variables contradict each other, or MPI's numbers do.
     """
     global _communicator
@@ -41,6 +42,12 @@ def _joined() -> Communicator:
             "`pip install 'ipu_tf[distributed]'` installs them."
         ) from error
     del mpi4py
+    if getattr(sys.modules.get("horovod"), "__file__", None):
+        raise RuntimeError(
+            f"This process has imported Horovod from {sys.modules['horovod'].__file__}, and both "
+            "it and ipu_tf would start MPI and exchange values of the instances. Uninstall it: "
+            "under `ipu-tf run`, `import horovod.tensorflow` leads to ipu_tf's collectives then."
+        )
     found = Communicator()
     _note_failures()
     atexit.register(lambda: found.close(_failure))

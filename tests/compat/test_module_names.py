@@ -160,7 +160,12 @@ def test_earlier_names_of_the_strategy_of_several_processes():
     assert horovod.allreduce(3.0, horovod.Sum, postscale_factor=2.0).numpy() == 6.0
     assert horovod.allreduce([3, 4], op=horovod.Average, name="mean").numpy().tolist() == [3, 4]
     assert horovod.broadcast is ipu.distributed.broadcast
+    assert [one.numpy() for one in horovod.grouped_allreduce([1.0, 2.0])] == [1, 2]
+    horovod.broadcast_variables([tf.Variable(1.0)])
     horovod.shutdown()
+    import horovod.tensorflow as hvd
+
+    assert (hvd.size(), hvd.rank(), hvd.Sum) == (1, 0, horovod.Sum)
     with pytest.raises(AttributeError, match="has no attribute 'init'"):
         _ = ipu.distributed.init
 

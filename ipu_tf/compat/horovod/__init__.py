@@ -1,11 +1,18 @@
-"""`ipu.horovod` of the vendor's earlier releases: the processes of a job, of which there is one."""
+"""`ipu.horovod` of the vendor's earlier releases, and `horovod.tensorflow`: values of the host."""
 
 from __future__ import annotations
+
+import functools
+import socket
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
 from ipu_tf import distributed
 from ipu_tf.distributed import allgather, broadcast
+from ipu_tf.processes.calls import CollectiveCall
+from ipu_tf.processes.instances import instances
+from ipu_tf.processes.job import communicator
 
 __all__ = [
     "Average",
@@ -13,6 +20,8 @@ __all__ = [
     "allgather",
     "allreduce",
     "broadcast",
+    "broadcast_variables",
+    "grouped_allreduce",
     "init",
     "is_initialized",
     "local_rank",
@@ -37,7 +46,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Returns the sum or the mean of the tensors of all processes, of which there is one.
+    """Returns the sum or the mean of the tensors of all processes.
 
     Args:
         tensor: A tensor of the host.
@@ -55,34 +64,60 @@ def allreduce(
     return distributed.allreduce(scaled, op, name)
 
 
+def grouped_allreduce(
+    tensors: Sequence[tf.Tensor], op: tf.distribute.ReduceOp | str = Average
+) -> list[tf.Tensor]:
+    """Returns what `allreduce` returns for each of some tensors."""
+    return [allreduce(tensor, op) for tensor in tensors]
+
+
+def broadcast_variables(variables: Iterable[tf.Variable], root_rank: int = 0) -> None:
+    """Gives variables the values that they have in one process."""
+    for variable in variables:
+        variable.assign(broadcast(variable, root_rank))
+
+
 def init() -> None:
-    """Does nothing: there are no other processes to meet."""
+    """Meets the other processes of the job; alone it does nothing.
+
+    Raises:
+        CollectiveError: Not all of them come.
+    """
+    local_size()
 
 
 def is_initialized() -> bool:
-    """Returns True: there is nothing to initialise."""
+    """Returns True: there is nothing to initialise before the first use."""
     return True
 
 
 def shutdown() -> None:
-    """Does nothing: there are no other processes to leave."""
+    """Does nothing: the processes part when they end."""
 
 
 def size() -> int:
-    """Returns the number of processes: 1."""
-    return 1
+    """Returns the number of processes: without poprun, 1."""
+    return instances().count
 
 
 def rank() -> int:
-    """Returns the number of this process: 0."""
-    return 0
+    """Returns the number of this process: without poprun, 0."""
+    return instances().index
 
 
+@functools.cache
 def local_size() -> int:
-    """Returns the number of processes on this machine: 1."""
-    return 1
+    """Returns the number of processes on this machine: without poprun, 1.
+
+    All processes have to call it or `init` once.
+    """
+    job = communicator()
+    if job is None:
+        return 1
+    host = socket.gethostname().encode()
+    return job.all_gather(CollectiveCall(kind="all-gather", name="hosts"), host).count(host)
 
 
 def local_rank() -> int:
-    """Returns the number of this process on this machine: 0."""
-    return 0
+    """Returns the number of this process on this machine: without poprun, 0."""
+    return instances().local_index

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from ipu_tf.processes.instances import instances
 from ipu_tf.runtime.tracing.call_ops import functions_of
 
 logger = logging.getLogger(__name__)
@@ -130,6 +131,8 @@ class EngineChoice:
 
 def _reason_against(step: Any, operations: collections.Counter[str]) -> str:
     """Returns why XLA is not to compile a step, however often it runs, or ""."""
+    if instances().count > 1:
+        return "the host joins the gradients of several instances"
     others = sorted(operations.keys() - JITTED_OPS)
     if others:
         return f"XLA gains no time with its ops {', '.join(others)}"

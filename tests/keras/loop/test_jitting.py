@@ -10,6 +10,7 @@ import tensorflow as tf
 from ipu_tf.internals.tensorflow import op_def_registry
 from ipu_tf.keras.loop import jitting
 from ipu_tf.ops.kernels import library
+from ipu_tf.processes.instances import Instances
 from tests.keras.equivalence import batches, samples
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
@@ -157,3 +158,11 @@ def test_models_of_batched_products_are_compiled(strategy, engines, monkeypatch,
     x = tf.random.stateless_normal((8, 5, FEATURES), [1, 2])
     model.fit(x, samples(8)[1], batch_size=4, verbose=0)
     assert ["is compiled by XLA" in message for message in engines()] == [True]
+
+
+def test_the_loop_of_a_job_of_instances_is_not_jitted(monkeypatch):
+    step = tf.function(lambda x: x + 1).get_concrete_function(tf.TensorSpec((2,)))
+    assert jitting.EngineChoice(step).runs_jitted(10**6)
+    two = Instances(count=2, total_replicas=2, launcher="poprun")
+    monkeypatch.setattr(jitting, "instances", lambda: two)
+    assert not jitting.EngineChoice(step).runs_jitted(10**6)
