@@ -57,6 +57,8 @@ FAULTS = {
         "graph_object_creation_error",
         "its field d has elements of double, which is no type of tensors",
     ),
+    "field of its own": (CONNECTION, "Field 'd' of vertex 0 (A) of compute set 'set' is of the"),
+    "file of a graph": ("poplar_error", "Graph::serialize: files of graphs are not supported"),
     "missing compiler": (COMPILATION, "/no/such/compiler cannot be run"),
     "cycles": ("poplar_error", "cycles and memory of Poplar programs are not modelled yet"),
     "endless loop": ("application_runtime_error", "ran for more than 0.1 seconds"),

@@ -49,12 +49,13 @@ class Cast : public Vertex {
 };
 
 template <typename T>
-class Zero : public Vertex {
+class Fill : public Vertex {
  public:
   Output<Vector<T>> out;
+  T value;
 
   void compute() {
-    for (unsigned i = 0; i < out.size(); ++i) out[i] = T(0);
+    for (unsigned i = 0; i < out.size(); ++i) out[i] = value;
   }
 };
 
@@ -127,18 +128,18 @@ ARITHMETIC(half)
 ARITHMETIC(int)
 ARITHMETIC(unsigned)
 
-template class Zero<float>;
-template class Zero<half>;
-template class Zero<int>;
-template class Zero<unsigned>;
-template class Zero<bool>;
-template class Zero<char>;
-template class Zero<unsigned char>;
-template class Zero<signed char>;
-template class Zero<short>;
-template class Zero<unsigned short>;
-template class Zero<long long>;
-template class Zero<unsigned long long>;
+template class Fill<float>;
+template class Fill<half>;
+template class Fill<int>;
+template class Fill<unsigned>;
+template class Fill<bool>;
+template class Fill<char>;
+template class Fill<unsigned char>;
+template class Fill<signed char>;
+template class Fill<short>;
+template class Fill<unsigned short>;
+template class Fill<long long>;
+template class Fill<unsigned long long>;
 
 #define CASTS(FROM, A, B, C, D, E, F) \
   template class Cast<FROM, A>;       \

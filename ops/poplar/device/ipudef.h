@@ -5,7 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <utility>
+
+#include <arch/gc_tile_defines.h>
+
 typedef _Float16 half;
+typedef unsigned rptsize_t;
 
 namespace ipu_tf_device {
 
@@ -101,7 +106,23 @@ IPU_TF_COMPARE(==)
 IPU_TF_COMPARE(!=)
 #undef IPU_TF_COMPARE
 
+// For structured bindings: auto [x, y] = pair.
+template <std::size_t i, typename T, unsigned n>
+inline T get(const ShortVector<T, n>& a) {
+  return a.v[i];
+}
+
+// The worker that runs, of vertices that run on all.
+inline thread_local unsigned worker = 0;
+
 }  // namespace ipu_tf_device
+
+template <typename T, unsigned n>
+struct std::tuple_size<ipu_tf_device::ShortVector<T, n>> : std::integral_constant<std::size_t, n> {};
+template <std::size_t i, typename T, unsigned n>
+struct std::tuple_element<i, ipu_tf_device::ShortVector<T, n>> {
+  using type = T;
+};
 
 using float2 = ipu_tf_device::ShortVector<float, 2>;
 using float4 = ipu_tf_device::ShortVector<float, 4>;
@@ -128,6 +149,9 @@ inline unsigned __builtin_ipu_urand32() { return ipu_tf_codelet_random(); }
 inline unsigned long long __builtin_ipu_urand64() {
   return static_cast<unsigned long long>(ipu_tf_codelet_random()) << 32 | ipu_tf_codelet_random();
 }
+
+// A register of the worker: its number, CSR_W_WSR__INDEX, is the only one there is.
+inline unsigned __builtin_ipu_get(int) { return ipu_tf_device::worker; }
 
 // Cycles of codelets are not modelled yet.
 unsigned __builtin_ipu_get_scount_l() __attribute__((error("cycles of Poplar programs are not modelled yet")));

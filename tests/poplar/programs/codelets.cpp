@@ -73,6 +73,16 @@ class Workers : public MultiVertex {
   }
 };
 
+class WorkersOfRegister : public MultiVertex {
+ public:
+  InOut<Vector<int>> data;
+  bool compute() {
+    const unsigned worker = __builtin_ipu_get(CSR_W_WSR__INDEX) & CSR_W_WSR__CTXTID_M1__MASK;
+    for (rptsize_t i = worker; i < data.size(); i += CTXT_WORKERS) data[i] += 10 * static_cast<int>(worker);
+    return true;
+  }
+};
+
 class Increment : public Vertex {
  public:
   InOut<int> value;
@@ -101,7 +111,8 @@ class Pairs : public Vertex {
     const float2 two = {2.0f, 3.0f};
     for (unsigned i = 0; i < data.size() / 2; ++i) {
       pairs[i] = __builtin_ipu_max(pairs[i] * two, float2{0.0f, 0.0f});
-      pairs[i].x += pairs[i][1];
+      const auto [first, second] = pairs[i];
+      pairs[i].x = first + second;
     }
   }
 };

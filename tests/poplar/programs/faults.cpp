@@ -147,6 +147,15 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
        p.graph.addCodelets("codelets.cpp");
      }},
     {"cycles", [](Parts& p) { Engine(p.graph, Sequence()).printProfileSummary(std::cout); }},
+    {"file of a graph", [](Parts& p) { p.graph.serialize(std::cout, SerializationFormat::Binary); }},
+    {"field of its own",
+     [](Parts& p) {
+       std::stringstream text(
+           "#include <poplar/Vertex.hpp>\nclass A : public poplar::Vertex { public: float d[2]; void compute() {} "
+           "};\n");
+       p.graph.addCodelets(text);
+       p.Add("A", {{"d", 1.0f}});
+     }},
     {"crash",
      [](Parts& p) {
        p.Add("tests::Crash", {{"value", p.x[0]}}, 9);

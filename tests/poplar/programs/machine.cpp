@@ -4,8 +4,10 @@
 #include <poplar/Engine.hpp>
 #include <poplar/IPUModel.hpp>
 #include <poplar/Program.hpp>
+#include <popops/AllTrue.hpp>
 #include <popops/Cast.hpp>
 #include <popops/ElementWise.hpp>
+#include <popops/Fill.hpp>
 #include <popops/Reduce.hpp>
 #include <popops/Zero.hpp>
 #include <popops/codelets.hpp>
@@ -73,7 +75,10 @@ void TestFields(const Device& device) {
   graph.setInitialValue(pairs, std::vector<float>{1, 2, -3, 4});
   const VertexRef pair = graph.addVertex(set, "tests::Pairs", {{"data", pairs}});
   graph.setTileMapping(pair, 7);
-  Engine engine(graph, Execute(set));
+  const ComputeSet after = graph.addComputeSet("after");
+  const VertexRef registers = graph.addVertex(after, "tests::WorkersOfRegister", {{"data", data}});
+  graph.setTileMapping(registers, 2);
+  Engine engine(graph, Sequence(Execute(set), Execute(after)));
   engine.loadAndRun(device);
   CHECK(Read<float>(engine, "out", 8) == (std::vector<float>{11, 22, 31, 42, 2, 44, 82, 124}));
   const std::vector<std::uint16_t> bits = Read<std::uint16_t>(engine, "half", 2);
@@ -82,7 +87,7 @@ void TestFields(const Device& device) {
   CHECK(wide == (std::vector<float>{6, 17}));
   CHECK(Read<int>(engine, "sums", 3) == (std::vector<int>{12, 15, 18}));
   CHECK(Read<int>(engine, "sum", 1)[0] == 6 + 19);
-  CHECK(Read<int>(engine, "data", 8) == (std::vector<int>{0, 1, 2, 3, 4, 5, 0, 1}));
+  CHECK(Read<int>(engine, "data", 8) == (std::vector<int>{0, 11, 22, 33, 44, 55, 0, 11}));
   CHECK(Read<float>(engine, "pairs", 4) == (std::vector<float>{8, 6, 12, 12}));
 }
 
@@ -162,6 +167,9 @@ void TestStreams(const Device& device) {
   CHECK(Read<int>(engine, "b", 2)[0] == -1);
   const std::vector<int> given{7, 8};
   engine.writeTensor("a-write", given.data(), given.data() + 2);
+  std::vector<int> written(2);
+  engine.readTensor("a", written.data());
+  CHECK(written == given);
   engine.run(2);
   CHECK(Read<int>(engine, "b", 2) == given);
   std::vector<int> kept(2);
@@ -210,6 +218,11 @@ void TestPopops(const Device& device) {
   const Tensor most = popops::reduce(graph, sum, {0, 1}, popops::ReduceParams(popops::Operation::MAX), prog, "most");
   const Tensor whole = popops::cast(graph, sum, INT, prog, "whole");
   popops::zero(graph, b, prog);
+  const Tensor filled = Variable(graph, HALF, {5}, "filled");
+  popops::fill(graph, filled, prog, 1.5f);
+  for (const auto& [name, tensor] : {std::pair("all of a", a), std::pair("all of b", b)}) {
+    graph.createHostRead(name, popops::allTrue(graph, popops::cast(graph, tensor, INT, prog), prog));
+  }
   graph.createHostRead("sum", sum);
   graph.createHostRead("rows", rows);
   graph.createHostRead("most", most);
@@ -224,6 +237,8 @@ void TestPopops(const Device& device) {
   CHECK(Read<float>(engine, "most", 1)[0] == 36.5);
   CHECK(Read<int>(engine, "whole", 6) == (std::vector<int>{11, 22, 33, 14, 25, 36}));
   CHECK(Read<float>(engine, "b", 3) == (std::vector<float>{5, 7, 9}));
+  CHECK(Read<std::uint16_t>(engine, "filled", 5) == std::vector<std::uint16_t>(5, 0x3e00));
+  CHECK(Read<char>(engine, "all of a", 1)[0] == 1 && Read<char>(engine, "all of b", 1)[0] == 0);
 }
 
 void TestTargets() {

@@ -2,6 +2,7 @@
 #ifndef IPU_TF_POPLAR_DEVICE_HPP_
 #define IPU_TF_POPLAR_DEVICE_HPP_
 
+#include <optional>
 #include <vector>
 
 #include <poplar/OptionFlags.hpp>

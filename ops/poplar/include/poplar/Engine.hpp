@@ -13,6 +13,7 @@
 #include <poplar/Executable.hpp>
 #include <poplar/Graph.hpp>
 #include <poplar/OptionFlags.hpp>
+#include <poplar/ProfileValue.hpp>
 #include <poplar/Program.hpp>
 #include <poplar/StreamCallback.hpp>
 #include <poplar/exceptions.hpp>
@@ -50,6 +51,9 @@ class Engine {
   void connectStreamToCallback(StringRef handle, StreamCallbackHandle callback);
   void writeTensor(StringRef handle, const void* begin, const void* end);
   void readTensor(StringRef handle, void* begin, void* end);
+  // The size is that of the tensor.
+  void writeTensor(StringRef handle, const void* begin);
+  void readTensor(StringRef handle, void* begin);
   void copyToRemoteBuffer(const void* source, std::string handle, int repeatIndex, unsigned replicationIndex = 0);
   void copyFromRemoteBuffer(std::string handle, void* destination, int repeatIndex, unsigned replicationIndex = 0);
 
@@ -58,6 +62,8 @@ class Engine {
 
   // Raise poplar_error: cycles of Poplar programs are not modelled yet.
   void printProfileSummary(std::ostream& stream, const OptionFlags& options = {});
+  ProfileValue getGraphProfile(const OptionFlags& options = {});
+  ProfileValue getExecutionProfile(const OptionFlags& options = {});
   void enableExecutionProfiling() {}
   void disableExecutionProfiling() {}
   void resetExecutionProfile() {}

@@ -1,12 +1,17 @@
-// Variables, vertices and where they live.
+// Variables, vertices and where they live. Published programs find some headers of C++ here that they do not include.
 #ifndef IPU_TF_POPLAR_GRAPH_HPP_
 #define IPU_TF_POPLAR_GRAPH_HPP_
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <iosfwd>
+#include <functional>
+#include <iostream>
+#include <map>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -63,6 +68,7 @@ template <typename T>
 using IfNumber = std::enable_if_t<std::is_arithmetic<T>::value || std::is_enum<T>::value, int>;
 }  // namespace detail
 
+enum class SerializationFormat { Binary, JSON };
 enum class VariableMappingMethod { NONE, LINEAR };
 enum class TensorCloneMethod {
   PRESERVE_ORDER_AND_ALIASES,
@@ -226,6 +232,10 @@ class Graph {
                                  const OptionFlags& options = {});
   RemoteBuffer addRemoteBuffer(StringRef handle, const Type& elementType, std::size_t numElements,
                                std::size_t repeats = 1, bool rearrangeOnHost = false, bool optimiseMemory = false);
+  // Raise poplar_error: files of graphs are not supported.
+  void serialize(std::ostream& stream, SerializationFormat format) const;
+  void outputVertexGraph(std::ostream& stream, ArrayRef<program::Program> programs = {}) const;
+  void outputComputeGraph(std::ostream& stream, ArrayRef<program::Program> programs = {}) const;
   Function addFunction(const program::Program& program);
 
  private:

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include <poplar/OptionFlags.hpp>
 #include <poplar/StringRef.hpp>
 #include <poplar/TargetType.hpp>
 #include <poplar/Type.hpp>
@@ -39,7 +40,7 @@ class Target {
   const std::string& getTargetArchString() const { return version_; }
 
   // A target of the machine, without a device of it.
-  static Target createIPUTarget(unsigned numIPUs, StringRef system);
+  static Target createIPUTarget(unsigned numIPUs, StringRef system, const OptionFlags& options = {});
   // One tile with one worker and no rules of tiles.
   static Target createCPUTarget(bool accurateHalf = false, unsigned numIPUs = 1);
 

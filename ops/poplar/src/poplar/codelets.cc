@@ -159,9 +159,17 @@ namespace ipu_tf_codelets {
 template <class V> constexpr auto Has(int) -> decltype((void)static_cast<V*>(nullptr)->V::compute(), true) { return true; }
 template <class V> constexpr auto Has(long) -> decltype((void)static_cast<V*>(nullptr)->V::compute(0u), true) { return true; }
 template <class V> constexpr bool Has(...) { return false; }
-template <class V> auto Call(V* v, int) -> decltype((void)v->V::compute()) { v->V::compute(); }
+template <class V> auto Call(V* v, int) -> decltype((void)v->V::compute()) {
+  if constexpr (V::ipu_tf_runs_on_all_workers) {
+    for (unsigned worker = 0; worker < 6; ++worker) ipu_tf_device::worker = worker, v->V::compute();
+    ipu_tf_device::worker = 0;
+  } else {
+    v->V::compute();
+  }
+}
 template <class V> auto Call(V* v, long) -> decltype((void)v->V::compute(0u)) {
-  for (unsigned worker = 0; worker < 6; ++worker) v->V::compute(worker);
+  for (unsigned worker = 0; worker < 6; ++worker) ipu_tf_device::worker = worker, v->V::compute(worker);
+  ipu_tf_device::worker = 0;
 }
 template <class V> void Compute(void* state) { Call(static_cast<V*>(state), 0); }
 template <class V> constexpr auto Caller() {

@@ -34,7 +34,7 @@ unsigned Target::getVectorWidth(const Type& type) const {
   return std::max(1u, getDataPathWidth() / 8 / bytes);
 }
 
-Target Target::createIPUTarget(unsigned numIPUs, StringRef system) {
+Target Target::createIPUTarget(unsigned numIPUs, StringRef system, const OptionFlags&) {
   IPUModel model(std::string(system).c_str());
   model.numIPUs = numIPUs;
   Target target = model.createDevice().getTarget();

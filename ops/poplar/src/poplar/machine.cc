@@ -369,7 +369,7 @@ const HostTransfer& TransferOf(const std::map<std::string, HostTransfer>& known,
     throw stream_connection_error("Engine::" + call + ": there is no handle '" + handle +
                                   "'. The handles are: " + (names.empty() ? "none" : names) + ".");
   }
-  if (found->second.bytes != bytes) {
+  if (bytes != kWholeTensor && found->second.bytes != bytes) {
     throw stream_connection_error("Engine::" + call + ": the tensor of '" + handle + "' has " +
                                   std::to_string(found->second.bytes) + " bytes. Received: " + std::to_string(bytes) +
                                   ".");

@@ -20,6 +20,9 @@ namespace poplar {
 inline namespace ipu_tf {
 namespace detail {
 
+// For Write and Read: as many bytes as the tensor has.
+constexpr std::uint64_t kWholeTensor = ~std::uint64_t{0};
+
 class Machine {
  public:
   explicit Machine(std::shared_ptr<const Compiled> compiled);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <string>
 
+#include <popops/AllTrue.hpp>
 #include <popops/Cast.hpp>
+#include <popops/Fill.hpp>
+#include <popops/Reduce.hpp>
 #include <popops/Zero.hpp>
 #include <poputil/TileMapping.hpp>
 #include <poputil/VertexTemplates.hpp>
@@ -90,19 +93,19 @@ Tensor Result(Graph& graph, const std::string& call, const Tensor& a, const Tens
   return out;
 }
 
-// One vertex for each worker, with the elements of `out` that its tile holds, and those of `in` at the same places.
-void Share(Graph& graph, const std::string& type, const std::string& call, const Tensor* in, const Tensor& out,
-           poplar::ComputeSet set) {
+// Each worker casts the elements that its tile holds of `out`.
+void AddCasts(Graph& graph, const Tensor& in, const Tensor& out, poplar::ComputeSet set) {
+  const Tensor flat_in = in.flatten();
   const Tensor flat_out = out.flatten();
-  const Tensor flat_in = in == nullptr ? flat_out : in->flatten();
   if (flat_in.numElements() != flat_out.numElements()) {
-    throw poputil::poplibs_error("popops::" + call + ": the shapes " + in->shapeToString() + " and " +
-                                 out.shapeToString() + " have different numbers of elements.");
+    throw poputil::poplibs_error("popops::cast: the shapes " + in.shapeToString() + " and " + out.shapeToString() +
+                                 " have different numbers of elements.");
   }
+  const std::string type = poputil::templateVertex("popops::Cast", in.elementType(), out.elementType());
   detail::ForWorkers(graph, flat_out, [&](unsigned tile, const std::vector<Interval>& part) {
     const poplar::VertexRef vertex = graph.addVertex(set, type);
     graph.setTileMapping(vertex, tile);
-    if (in != nullptr) graph.connect(vertex["in"], detail::Part(flat_in, part));
+    graph.connect(vertex["in"], detail::Part(flat_in, part));
     graph.connect(vertex["out"], detail::Part(flat_out, part));
   });
 }
@@ -134,7 +137,7 @@ IPU_TF_BINARY(div, kDiv)
 poplar::program::Program cast(Graph& graph, const Tensor& src, const Tensor& dst, const DebugContext& debugContext) {
   if (src.elementType() == dst.elementType()) return poplar::program::Copy(src, dst);
   const poplar::ComputeSet set = graph.addComputeSet(DebugContext(debugContext, "cast"));
-  Share(graph, poputil::templateVertex("popops::Cast", src.elementType(), dst.elementType()), "cast", &src, dst, set);
+  AddCasts(graph, src, dst, set);
   return Execute(set);
 }
 
@@ -145,10 +148,36 @@ Tensor cast(Graph& graph, const Tensor& src, const poplar::Type& dstType, Sequen
   return dst;
 }
 
-void zero(Graph& graph, const Tensor& t, Sequence& prog, const DebugContext& debugContext) {
-  const poplar::ComputeSet set = graph.addComputeSet(DebugContext(debugContext, "zero"));
-  Share(graph, poputil::templateVertex("popops::Zero", t.elementType()), "zero", nullptr, t, set);
+namespace detail {
+
+void Fill(Graph& graph, const Tensor& t, Sequence& prog, const poplar::detail::Values& value,
+          const DebugContext& debugContext) {
+  const poplar::ComputeSet set = graph.addComputeSet(DebugContext(debugContext, "fill"));
+  const std::string type = poputil::templateVertex("popops::Fill", t.elementType());
+  const Tensor flat = t.flatten();
+  ForWorkers(graph, flat, [&](unsigned tile, const std::vector<Interval>& part) {
+    const poplar::VertexRef vertex = graph.addVertex(set, type);
+    graph.setTileMapping(vertex, tile);
+    graph.connect(vertex["out"], Part(flat, part));
+    if (value.are_floating) {
+      graph.setInitialValue(vertex["value"], value.floating[0]);
+    } else {
+      graph.setInitialValue(vertex["value"], value.integral[0]);
+    }
+  });
   prog.add(Execute(set));
+}
+
+}  // namespace detail
+
+void zero(Graph& graph, const Tensor& t, Sequence& prog, const DebugContext& debugContext) {
+  fill(graph, t, prog, 0, debugContext);
+}
+
+Tensor allTrue(Graph& graph, const Tensor& A, Sequence& prog, const DebugContext& debugContext) {
+  const Tensor flat = A.flatten();
+  const Tensor truths = A.elementType() == poplar::BOOL ? flat : cast(graph, flat, poplar::BOOL, prog, debugContext);
+  return reduce(graph, truths, {0}, ReduceParams(Operation::LOGICAL_AND), prog, debugContext);
 }
 
 }  // namespace ipu_tf
