@@ -25,6 +25,7 @@ TYPED_ROOMS = (
     "estimation",
     "feeds",
     "gradient_accumulation",
+    "keras/adapters",
     "ipu_compiler",
     "loops",
     "mcmc",

@@ -13,7 +13,7 @@ import keras
 
 from ipu_tf.compat.earlier_steps import StepsAreUpdates
 from ipu_tf.internals.keras import KerasFunctional, is_functional_call
-from ipu_tf.keras import models
+from ipu_tf.keras.keras3 import models
 from ipu_tf.keras.options import DtypeOption
 from ipu_tf.keras.pipeline import PipelineStage
 

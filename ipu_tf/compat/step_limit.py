@@ -14,7 +14,7 @@ import keras
 from ipu_tf.base import trial
 from ipu_tf.internals.patches import Patch, Wrap, installed
 from ipu_tf.ipu_strategy import IPUStrategy
-from ipu_tf.keras.keras_hooks import KerasHooks
+from ipu_tf.keras.keras3.hooks import KerasHooks
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import ipu_tf.keras
 from ipu_tf import IPUStrategy
-from ipu_tf.keras import models
+from ipu_tf.keras.keras3 import models
 from tests.keras.small_models import FEATURES, Net, functional, sequential
 
 STOCK_NEW = keras.Model.__dict__["__new__"]

@@ -8,7 +8,7 @@ import textwrap
 import keras
 import pytest
 
-from ipu_tf.keras.models import Functional, Model, Sequential
+from ipu_tf.keras.keras3.models import Functional, Model, Sequential
 from ipu_tf.keras.options import GradientAccumulationOptions, ReplicatedMetricReductionMethod
 from ipu_tf.keras.training_state import NO_STAGES, TrainingState
 from tests.keras.small_models import compile_model, functional, sequential

@@ -15,7 +15,7 @@ from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals.keras import KerasTrainer, keras_backend_trainer, keras_python_utils
 from ipu_tf.internals.keras_training import result_names_of
 from ipu_tf.internals.patches import Patch, Wrap
-from ipu_tf.keras.keras_hooks import KerasHooks
+from ipu_tf.keras.keras3.hooks import KerasHooks
 
 _SORTED_LOGS = tuple(
     Patch(owner, "pythonify_logs", "logs keep their order")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ipu_tf.keras
-from ipu_tf.keras import models
+from ipu_tf.keras.keras3 import models
 from tests.keras.small_models import Net, compile_model, functional, sequential
 
 # Keras reads its variables through an older NumPy protocol when it saves them.

@@ -18,10 +18,10 @@ from ipu_tf.internals.keras import KerasFunctional, is_functional_call
 from ipu_tf.internals.keras_layers import all_layers_of
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages, remove_assigned_stages
 from ipu_tf.keras.identity import KerasIdentity, add_functional_base
+from ipu_tf.keras.keras3.hooks import KerasHooks
 from ipu_tf.keras.keras3.operation_scopes import in_own_scope
-from ipu_tf.keras.keras_hooks import KerasHooks
 
-_BUILDING_SEQUENTIAL: ContextVar[bool] = ContextVar("ipu_tf.keras.models", default=False)
+_BUILDING_SEQUENTIAL: ContextVar[bool] = ContextVar("ipu_tf.keras.keras3.models", default=False)
 """Whether a functional model that is made is the graph of a Sequential."""
 
 

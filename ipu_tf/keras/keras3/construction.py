@@ -14,8 +14,8 @@ import keras
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import KerasFunctional, is_functional_call
 from ipu_tf.keras.identity import class_stood_for
-from ipu_tf.keras.keras_hooks import mark_as_made_in_scope
-from ipu_tf.keras.models import Functional, Model, Sequential
+from ipu_tf.keras.keras3.hooks import mark_as_made_in_scope
+from ipu_tf.keras.keras3.models import Functional, Model, Sequential
 from ipu_tf.strategy import IPUStrategyV1, extend_scopes
 from ipu_tf.strategy.default_graph import outlasting_resets
 
