@@ -15,7 +15,6 @@ def strategy_in_force(num_replicas: int | None) -> IPUStrategyV1:
     """Returns the strategy whose scope is open.
 
     Raises:
-        NotImplementedError: There are several instances.
         ValueError: There is none, or its device has another number of replicas.
     """
     strategy = tf.distribute.get_strategy()
@@ -24,18 +23,19 @@ def strategy_in_force(num_replicas: int | None) -> IPUStrategyV1:
             "`ipu_tf.mcmc.sample_chain` runs in the scope of an IPUStrategy. "
             f"Call it in `with strategy.scope():`. Received: {type(strategy).__name__}."
         )
-    if instances().count > 1:
-        raise NotImplementedError(
-            "`ipu_tf.mcmc.sample_chain` runs the chains of one instance: those of "
-            f"{instances().count} would write to the same files. Start one instance, which drives "
-            f"all replicas: poprun --num-instances=1 --num-replicas={instances().total_replicas}."
-        )
-    if num_replicas is not None and num_replicas != strategy.num_replicas:
+    replicas = replicas_of_job(strategy)
+    if num_replicas is not None and num_replicas != replicas:
+        owner = "device" if instances().count == 1 else "job"
         raise ValueError(
-            f"The device has {strategy.num_replicas} replicas. Received: "
+            f"The {owner} has {replicas} replicas. Received: "
             f"num_replicas={num_replicas!r}. Set `auto_select_ipus` of the configuration to it."
         )
     return strategy
+
+
+def replicas_of_job(strategy: IPUStrategyV1) -> int:
+    """Returns the number of replicas of all instances, each of which has equally many."""
+    return strategy.num_replicas * instances().count
 
 
 def check_positive(**arguments: object) -> None:

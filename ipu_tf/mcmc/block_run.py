@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow as tf
 from ipu_tf.mcmc.block_sampler import BlockSampler
 from ipu_tf.mcmc.chain_files import Arrays, ChainFiles, ChainMismatch
 from ipu_tf.mcmc.chain_progress import progress_bar
+from ipu_tf.mcmc.job_chains import of_first
 from ipu_tf.mcmc.kernel_results import find
 
 _DENSITY_TOLERANCE = 1e-3
@@ -36,18 +38,26 @@ def run_blocks(
     plan: BlockPlan,
     stacked: Arrays,
     files: ChainFiles | None,
+    directory: str | os.PathLike[str] | None,
     blocks_per_checkpoint: int,
     *,
     shown: bool,
 ) -> tuple[Arrays, Arrays]:
-    """Returns the draws of all blocks, one after the other, and the chains after the last."""
+    """Returns the draws of all blocks, one after the other, and the chains after the last.
+
+    Args:
+        sampler: Runs a block.
+        plan: The blocks.
+        stacked: The chains of all replicas before the first.
+        files: Those of the run; None without, and at all instances of a job but the first.
+        directory: Theirs, for messages.
+        blocks_per_checkpoint: Blocks between two states that are written.
+        shown: Whether there is a bar.
+    """
     sizes = plan.sizes()
-    done, blocks = 0, []
-    saved = None if files is None else files.read_state()
-    if files is not None and saved is not None:
-        done, stacked = saved
-        _check_density(sampler, stacked, files)
-        blocks = [files.read_block(index) for index in range(done)]
+    done, stacked, blocks = of_first(_known(files, stacked), "chains of an earlier run")
+    if done:
+        _check_density(sampler, stacked, directory)
     with progress_bar(plan.results, sum(sizes[:done]), shown=shown) as advance:
         for index in range(done, len(sizes)):
             burnin = plan.burnin if index == 0 else plan.between
@@ -62,7 +72,18 @@ def run_blocks(
     return [np.concatenate(parts) for parts in zip(*blocks, strict=True)], stacked
 
 
-def _check_density(sampler: BlockSampler, stacked: Arrays, files: ChainFiles) -> None:
+def _known(files: ChainFiles | None, stacked: Arrays) -> tuple[int, Arrays, list[Arrays]]:
+    """Returns the number of finished blocks, the chains after them, and their draws."""
+    saved = None if files is None else files.read_state()
+    if files is None or saved is None:
+        return 0, stacked, []
+    done, stacked = saved
+    return done, stacked, [files.read_block(index) for index in range(done)]
+
+
+def _check_density(
+    sampler: BlockSampler, stacked: Arrays, directory: str | os.PathLike[str] | None
+) -> None:
     """Raises ChainMismatch if the saved state of replica 0 has another log-density today."""
     state, results = tf.nest.pack_sequence_as(
         sampler.chains.structure, [leaf[0] for leaf in stacked]
@@ -75,7 +96,7 @@ def _check_density(sampler: BlockSampler, stacked: Arrays, files: ChainFiles) ->
     found = np.asarray(find(now.inner, "target_log_prob"))
     if not np.allclose(found, saved, rtol=_DENSITY_TOLERANCE, equal_nan=True):
         raise ChainMismatch(
-            f"The chains in '{files.directory}' cannot be resumed: the log-density of their last "
-            f"state was {saved} and is {found}. The density or its data changed; use another "
-            "directory, or those of the first run."
+            f"The chains in '{os.fspath(directory or '')}' cannot be resumed: the log-density of "
+            f"their last state was {saved} and is {found}. The density or its data changed; use "
+            "another directory, or those of the first run."
         )

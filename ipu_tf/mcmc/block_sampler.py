@@ -16,6 +16,7 @@ from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.mcmc.chain_files import Arrays
 from ipu_tf.mcmc.chains import ChainStates
+from ipu_tf.mcmc.job_chains import of_all
 from ipu_tf.mcmc.seeded_kernel import SeededKernel, SeededResults
 from ipu_tf.ops import replication_ops
 from ipu_tf.strategy import IPUStrategyV1
@@ -71,7 +72,10 @@ class BlockSampler:
         return results
 
     def run(self, size: int, burnin: int, between: int, stacked: Arrays) -> tuple[Arrays, Arrays]:
-        """Returns the draws of a block, [size, replicas, ...], and the chains after it."""
+        """Returns the draws of a block, [size, replicas, ...], and the chains after it.
+
+        The replicas are those of all instances of the job.
+        """
         key = (size, burnin, between)
         if key not in self._programs:
             self._programs[key] = self._program(*key)
@@ -81,6 +85,7 @@ class BlockSampler:
         found = [np.asarray(part)[0] for part in parts]  # One element a block.
         if self.strategy.num_replicas == 1:
             found = [part[np.newaxis] for part in found]
+        found = of_all(found, 0, "draws")
         draws, chains = found[: -len(stacked)], found[-len(stacked) :]
         return [np.swapaxes(part, 0, 1) for part in draws], chains
 

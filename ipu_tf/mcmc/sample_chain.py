@@ -12,12 +12,18 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from ipu_tf.internals.structures import TensorStructure
-from ipu_tf.mcmc.arguments import check_positive, check_start, strategy_in_force
+from ipu_tf.mcmc.arguments import (
+    check_positive,
+    check_start,
+    replicas_of_job,
+    strategy_in_force,
+)
 from ipu_tf.mcmc.block_run import BlockPlan, run_blocks
 from ipu_tf.mcmc.block_sampler import TraceFn
 from ipu_tf.mcmc.chain_files import chain_files
 from ipu_tf.mcmc.chains import ChainStates
 from ipu_tf.mcmc.identity import identity_of_run
+from ipu_tf.mcmc.job_chains import is_first, of_first
 from ipu_tf.mcmc.packing import packed
 from ipu_tf.mcmc.samplers import sampler_of
 from ipu_tf.mcmc.seeded_kernel import SeededResults
@@ -56,7 +62,9 @@ def sample_chain(
     own from `current_state`, with a seed of its own; replica 0 draws what `tfp.mcmc.sample_chain`
     draws in a function with `jit_compile=True` (without, if `simulator.engine` is "graph"). The
     device runs `block_size` results at a time and holds no more; the host collects them. Call it in
-    the scope of an `IPUStrategy`.
+    the scope of an `IPUStrategy`, or of a `PopDistStrategy` in every instance of a job of several
+    processes: the chains are then those of all instances' replicas, each instance gets all draws,
+    and instance 0 writes them. The draws do not depend on how many instances share the replicas.
 
     Args:
         num_results: Results of a chain.
@@ -71,7 +79,7 @@ def sample_chain(
         seed: int32[2], or an integer n for [0, n]; None draws one, which `directory` keeps for the
             next run.
         name: Name of the operations.
-        num_replicas: Number of replicas that the device must have; None takes those that it has.
+        num_replicas: Number of replicas that the job must have; None takes those that it has.
         block_size: Results of a block.
         directory: Where the draws and the state of the chains are written, block by block. A run
             that was killed goes on there; its draws are those of an uninterrupted run.
@@ -98,7 +106,7 @@ def sample_chain(
     )
     if kernel is None:
         raise ValueError("`kernel` has to be a tfp.mcmc.TransitionKernel. Received: kernel=None.")
-    replicas = strategy.num_replicas
+    replicas = replicas_of_job(strategy)
     state = tf.nest.map_structure(tf.convert_to_tensor, current_state)
     start = (state, previous_kernel_results)
     sampler = sampler_of(kernel, strategy, trace_fn, start, parallel_iterations, name)
@@ -106,7 +114,7 @@ def sample_chain(
     if results is None:
         results = sampler.first_results(state).inner
     check_start(results)
-    seeds = seeds_of_replicas(seed, replicas)
+    seeds = of_first(seeds_of_replicas(seed, replicas), "seeds")
     chains = ChainStates(state=state, results=SeededResults(inner=results, seed=seeds[0]))
     sampler.chains = chains
     plan = BlockPlan(
@@ -119,11 +127,17 @@ def sample_chain(
     stacked[-1] = seeds
     with contextlib.ExitStack() as stack:
         files = None
-        if directory is not None:
+        if directory is not None and is_first():
             known = None if seed is None else seeds
             identity = identity_of_run(kernel, plan, chains, replicas, known)
             files = stack.enter_context(chain_files(directory, identity))
         draws, stacked = run_blocks(
-            sampler, plan, stacked, files, blocks_per_checkpoint, shown=progress
+            sampler,
+            plan,
+            stacked,
+            files,
+            directory,
+            blocks_per_checkpoint,
+            shown=progress and is_first(),
         )
     return packed(sampler, draws, stacked, replicas, final=return_final_kernel_results)

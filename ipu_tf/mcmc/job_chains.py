@@ -1,0 +1,57 @@
+"""What the instances of a job tell each other of their chains; a single process tells nobody."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TypeVar
+
+import numpy as np
+
+from ipu_tf.mcmc.chain_files import Arrays
+from ipu_tf.processes.calls import Call
+from ipu_tf.processes.instances import instances
+from ipu_tf.processes.job import communicator
+
+Value = TypeVar("Value")
+
+
+def is_first() -> bool:
+    """Returns whether this process reads and writes files, and shows the progress."""
+    return instances().index == 0
+
+
+def of_first(value: Value, what: str) -> Value:
+    """Returns the value of instance 0.
+
+    Args:
+        value: The value here, used at instance 0.
+        what: What it is, for messages.
+
+    Raises:
+        CollectiveError: Another instance does not come.
+    """
+    job = communicator()
+    if job is None:
+        return value
+    call = Call(kind="broadcast", name=f"mcmc.sample_chain: {what}")
+    found: Value = pickle.loads(job.broadcast(call, pickle.dumps(value) if is_first() else b""))
+    return found
+
+
+def of_all(parts: Arrays, axis: int, what: str) -> Arrays:
+    """Returns arrays of all instances' replicas.
+
+    Args:
+        parts: Those of the replicas of this instance.
+        axis: The axis of the replicas.
+        what: What they are, for messages.
+
+    Raises:
+        CollectiveError: Another instance does not come.
+    """
+    job = communicator()
+    if job is None:
+        return parts
+    call = Call(kind="all-gather", name=f"mcmc.sample_chain: {what}")
+    found = [pickle.loads(each) for each in job.all_gather(call, pickle.dumps(parts))]
+    return [np.concatenate(each, axis) for each in zip(*found, strict=True)]
