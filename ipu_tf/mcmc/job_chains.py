@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from ipu_tf.mcmc.chain_files import Arrays
-from ipu_tf.processes.calls import Call
+from ipu_tf.processes.calls import CollectiveCall
 from ipu_tf.processes.instances import instances
 from ipu_tf.processes.job import communicator
 
@@ -33,7 +33,7 @@ def of_first(value: Value, what: str) -> Value:
     job = communicator()
     if job is None:
         return value
-    call = Call(kind="broadcast", name=f"mcmc.sample_chain: {what}")
+    call = CollectiveCall(kind="broadcast", name=f"mcmc.sample_chain: {what}")
     found: Value = pickle.loads(job.broadcast(call, pickle.dumps(value) if is_first() else b""))
     return found
 
@@ -52,6 +52,6 @@ def of_all(parts: Arrays, axis: int, what: str) -> Arrays:
     job = communicator()
     if job is None:
         return parts
-    call = Call(kind="all-gather", name=f"mcmc.sample_chain: {what}")
+    call = CollectiveCall(kind="all-gather", name=f"mcmc.sample_chain: {what}")
     found = [pickle.loads(each) for each in job.all_gather(call, pickle.dumps(parts))]
     return [np.concatenate(each, axis) for each in zip(*found, strict=True)]

@@ -4,12 +4,15 @@ import importlib.util
 import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ipu_tf.mcmc import job_chains
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from ipu_tf.mcmc import job_chains
 
 ROOT = Path(__file__).resolve().parents[2]
 
