@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -9,7 +10,10 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf
+import ipu_tf.compat.popdist.tensorflow  # A part of `popdist`.
+import ipu_tf.distributed
 from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf.compat import popdist
 from ipu_tf.keras.layers import CaptureActivationGradients
 from ipu_tf.keras.optimizers import AdamIpuOptimizer, ALSOptimizer
 
@@ -52,8 +56,20 @@ def serving_page():
     return {**keras_page(), "tf": tf, "images": np.zeros((16, 16), "float32")}
 
 
+def distributed_page():
+    """The objects of the page on several processes: the vendor's modules, data and a model."""
+    x, y = np.zeros((128, 16), "float32"), np.zeros((128, 4), "float32")
+    return {
+        "dataset": tf.data.Dataset.from_tensor_slices((x, y)),
+        "ipu": SimpleNamespace(config=ipu_tf.config, distributed=ipu_tf.distributed),
+        "make_model": small_model,
+        "popdist": popdist,
+    }
+
+
 GIVEN = {
     "config.md": dict,
+    "distributed.md": distributed_page,
     "graphs.md": dict,
     "keras.md": keras_page,
     "layers.md": lambda: {
@@ -94,6 +110,7 @@ def configuration():
     config.reset_ipu_configuration()
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation")  # of Keras, which saves a model
 @pytest.mark.filterwarnings("ignore:distutils")  # of TensorFlow Probability
 @pytest.mark.usefixtures("configuration")
 @pytest.mark.parametrize(
