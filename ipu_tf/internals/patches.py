@@ -83,6 +83,11 @@ GRADIENT_LOOKUP = Patch(
     "lookup",
     "gradients of slices keep their static shape, and that of a shared matrix is one product",
 )
+SCALED_LOSSES = Patch(
+    keras.mixed_precision.LossScaleOptimizer,
+    "scale_loss",
+    "sums of gradients that overflow by the loss scale are found",
+)
 FINITE_GRADIENTS = Patch(
     keras.mixed_precision.LossScaleOptimizer,
     "check_finite",

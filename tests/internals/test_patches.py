@@ -24,6 +24,7 @@ TRACING = (
     patches.OPTIONALS,
     patches.BRANCH_CAPTURES,
     patches.GRADIENT_LOOKUP,
+    patches.SCALED_LOSSES,
     patches.FINITE_GRADIENTS,
 )
 SCOPE = (

@@ -128,19 +128,22 @@ def forget(snapshots: Snapshots) -> None:
         library.load().ipu_rewind(back=False, program=-1, records=snapshots.records, groups=[])
 
 
-def watch(replay: Replay, outputs: TensorStructure, log: ReplayLog) -> None:
+def watch(
+    replay: Replay, outputs: TensorStructure, log: ReplayLog, apart: Sequence[tf.Tensor] = ()
+) -> None:
     """Adds the look at the results of a program, and its replay, to the graph that is being built.
 
     Args:
         replay: The replay of the program.
         outputs: Its results, a structure, after its operations were joined.
         log: Gets what is found.
+        apart: Handles of variables that are looked at apart.
     """
     flat = tf.nest.flatten(outputs, expand_composites=True)
     changed = [
         tf.raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype)
         for handle, value in replay.snapshots.values.values()
-        if _is_checked(value)
+        if _is_checked(value) and not any(handle is one for one in apart)
     ]
     results = [tensor for tensor in flat if tf.is_tensor(tensor) and _is_checked(tensor)]
     watch_tensors(replay, [*results, *changed], log)
@@ -252,8 +255,9 @@ class ReplayLog:
         places: Where the device computes its operations.
         layers: The layers of its operations.
         scale: The loss scale of the run, float32; None without one.
-        handled: How many of the first results are gradients whose overflow loss scaling handles;
-            nothing is logged if others are not finite, too. 0 for a log of the results.
+        handled: For a log of gradients whose overflow loss scaling handles: how many of the first
+            results they are; nothing is logged if others are not finite, too. None for a log of
+            the results.
         xla_random: Whether XLA draws the random numbers of the program.
 
     Attributes:
@@ -271,7 +275,7 @@ class ReplayLog:
         layers: LayerScopes,
         *,
         scale: tf.Tensor | None = None,
-        handled: int = 0,
+        handled: int | None = None,
         xla_random: bool = False,
     ) -> None:
         self._found, self._name = program.nonfinite, program.name
@@ -322,11 +326,12 @@ class ReplayLog:
         return ValueHistory(checks)
 
     def _end(self, run: ReplayedRun, values: Sequence[NDArray[Any]]) -> None:
-        others = values[self._handled : len(self.results)] if self._handled else ()
+        is_handled = self._handled is not None
+        others = values[self._handled : len(self.results)] if is_handled else ()
         if not all(np.isfinite(value).all() for value in others):
             return  # The log of the results has it.
         cause = run.history.cause(*(self._sources(values, bad) for bad in (np.isnan, np.isinf)))
-        if cause is None and (self._handled or not any(one.nans for one in run.outside)):
+        if cause is None and (is_handled or not any(one.nans for one in run.outside)):
             return  # The infinities were constants of the program.
         if run.outside and not all(one.is_harmless for one in self._found):
             return  # A consequence of what was found before.
@@ -386,7 +391,7 @@ class ReplayLog:
             iterations=found.iterations,
             nan_op=nan_op,
             nan_layer=self._layers.layer_or_scope(nan_op),
-            handled=bool(self._handled),
+            handled=self._handled is not None,
             loss_scale=run.loss_scale,
             **({} if place is None else dataclasses.asdict(place)),
         )

@@ -22,6 +22,7 @@ from ipu_tf.runtime.execution.nonfinite_replay import (
     watch,
     watch_tensors,
 )
+from ipu_tf.runtime.execution.underflow import GRADIENT
 from ipu_tf.runtime.execution.underflow_search import UnderflowLog
 from ipu_tf.runtime.tracing.snapshots import Snapshots
 from ipu_tf.runtime.tracing.tracer import Tracer
@@ -38,12 +39,16 @@ class NumericsSearches:
         tracer: The tracer of the program.
         results: The replay if results are not finite.
         gradients: The replay if gradients of a scaled loss are not finite; None without these.
+        handled: How many results of that replay are such gradients.
+        accumulators: Handles and types of the variables that sum such gradients up.
         underflow: The replay that looks for values that become 0; None if it is not asked for.
     """
 
     tracer: Tracer
     results: Replay
     gradients: Replay | None = None
+    handled: int = 0
+    accumulators: tuple[tuple[tf.Tensor, tf.DType], ...] = ()
     underflow: Replay | None = None
 
     def watch(
@@ -74,12 +79,16 @@ class NumericsSearches:
                 places,
                 layers,
                 scale=scale,
-                handled=len(gradients),
+                handled=self.handled,
                 xla_random=xla_random,
             )
-            watch_tensors(self.gradients, gradients, handled)
+            sums = [
+                tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+                for handle, dtype in self.accumulators
+            ]
+            watch_tensors(self.gradients, [*gradients, *sums], handled)
         log = ReplayLog(program, places, layers, scale=scale, xla_random=xla_random)
-        watch(self.results, outputs, log)
+        watch(self.results, outputs, log, [handle for handle, _ in self.accumulators])
 
 
 def searches_of(
@@ -103,7 +112,11 @@ def searches_of(
     """
     results = replay_of(graph, operations, outputs, snapshots)
     gradients, underflow = tracer.scaled_gradients, tracer.configuration.trace_underflow
-    if snapshots.records and (gradients or underflow):
+    variables = snapshots.values.values() if tracer.checks_scaled else ()
+    accumulators = tuple(
+        (handle, value.dtype) for handle, value in variables if _sums_gradients(handle)
+    )
+    if snapshots.records and (gradients or accumulators or underflow):
         _LOG.warning(
             "Program '%s' has feeds or other effects in its loops, so that gradients which become "
             "0, or which overflow by the loss scale, are not looked for in it.",
@@ -114,7 +127,15 @@ def searches_of(
         tracer=tracer,
         results=results,
         gradients=replay_of(graph, operations, [gradients, outputs], snapshots)
-        if gradients
+        if gradients or accumulators
         else None,
+        handled=len(gradients),
+        accumulators=accumulators,
         underflow=replay_of(graph, operations, outputs, snapshots) if underflow else None,
     )
+
+
+def _sums_gradients(handle: tf.Tensor) -> bool:
+    """Returns whether a program adds gradients to a variable."""
+    added = [op.inputs[1] for op in handle.consumers() if op.type == "AssignAddVariableOp"]
+    return any(one.dtype.is_floating and GRADIENT.search(one.op.name) is not None for one in added)

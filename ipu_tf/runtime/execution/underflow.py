@@ -24,7 +24,8 @@ _SMALLEST = 2.0**-24
 _LARGEST = 65504.0
 _HALF = tf.float16.as_datatype_enum
 _WIDE = tuple(dtype.as_datatype_enum for dtype in (tf.float64, tf.float32))
-_GRADIENT = re.compile(r"\bgradient(_tape|s)\b")
+GRADIENT = re.compile(r"\bgradient(_tape|s)\b")
+"""Is found in the names of operations of gradients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ class Lost:
 
 def can_lose(node: NodeDef) -> bool:
     """Returns whether a node of a FunctionDef is a gradient whose values may become 0."""
-    if not _GRADIENT.search(node.name):
+    if not GRADIENT.search(node.name):
         return False
     if op_def_registry.get(node.op).is_stateful and not node.op.startswith("Ipu"):
         return False

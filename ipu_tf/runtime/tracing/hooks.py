@@ -235,9 +235,23 @@ def _finite_gradients(stock: Callable[[Any, Any], Any]) -> Callable[[Any, Any], 
         tracer = active()
         if tracer is not None:
             tracer.note_loss_scale(optimizer.dynamic_scale, grads)
+            tracer.checks_scaled = True
         return stock(optimizer, grads)
 
     return check_finite
+
+
+def _scaled_losses(stock: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Notes the scale of a loss whose gradients are checked, here or in another program."""
+
+    def scale_loss(optimizer: Any, loss: Any) -> Any:
+        tracer = active()
+        if tracer is not None and optimizer.built:
+            tracer.note_loss_scale(optimizer.dynamic_scale)
+            tracer.checks_scaled = True
+        return stock(optimizer, loss)
+
+    return scale_loss
 
 
 def _op_creation(stock: Any) -> Callable[..., tf.Operation]:
@@ -285,6 +299,7 @@ _REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
         patches.OPTIONALS: _optionals,
         patches.BRANCH_CAPTURES: _branch_captures,
         patches.GRADIENT_LOOKUP: _gradient_lookup,
+        patches.SCALED_LOSSES: _scaled_losses,
         patches.FINITE_GRADIENTS: _finite_gradients,
     }
 )

@@ -65,6 +65,7 @@ class Tracer:
         number: Its number, unique in the process.
         scaled_gradients: Gradients of a scaled loss that an optimizer checks for overflows.
         loss_scale: Their scale; None if there is none, or without snapshots.
+        checks_scaled: Whether an optimizer checks these, or their sums, for overflows.
         snapshots: Reads variables before they change; None for programs without a replay.
     """
 
@@ -86,6 +87,7 @@ class Tracer:
         self.snapshots: Snapshots | None = None
         self.scaled_gradients: list[tf.Tensor] = []
         self.loss_scale: tf.Tensor | None = None
+        self.checks_scaled = False
         self._trainable: list[weakref.ref[tf.Variable]] = []
         self._slots: list[tuple[tf.Tensor, tf.Tensor]] = []
         self.number = next(_programs)

@@ -139,7 +139,7 @@ def test_gradients_that_keep_their_values():
     assert not found
 
 
-def fitted(size, scale, **options):
+def fitted(size, scale, micro_batches=1, **options):
     """The faults of training a small network of mixed types on values of a size."""
     with IPUStrategy().scope():
         keras.utils.set_random_seed(1)
@@ -150,6 +150,9 @@ def fitted(size, scale, **options):
         ]
         model = keras.Sequential([keras.Input((4,)), *layers], name="net")
         model.compile(scaling(scale)(keras.optimizers.SGD(0.0)), "mse", **options)
+        model.set_gradient_accumulation_options(
+            gradient_accumulation_steps_per_replica=micro_batches
+        )
         x = np.full((8, 4), 1.0, np.float32)
         history = model.fit(x, np.full((8, 4), size, np.float32), batch_size=4, verbose=0)
         return found_in(model.distribute_strategy), history.history["loss"]
@@ -166,10 +169,10 @@ def test_fit_names_the_gradient_that_flushes_to_zero():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [1, 2])
-def test_fit_goes_on_after_an_overflow_that_loss_scaling_handles(steps):
+@pytest.mark.parametrize(("steps", "micro_batches"), [(1, 1), (2, 1), (2, 2)])
+def test_fit_goes_on_after_an_overflow_that_loss_scaling_handles(steps, micro_batches):
     configure(trace_numerics=True)
-    (found,), losses = fitted(1000.0, 2.0**15, steps_per_execution=steps)
+    (found,), losses = fitted(1000.0, 2.0**15, micro_batches, steps_per_execution=steps)
     assert found.handled
     assert found.loss_scale == 2.0**15
     assert np.isfinite(losses).all()
