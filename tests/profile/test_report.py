@@ -80,6 +80,21 @@ def test_a_fault_has_its_place_its_values_and_a_way_out():
     assert "not finite" not in summary(device_program())
 
 
+def test_what_is_harmless_says_so():
+    flushed = dataclasses.replace(fault(), fault="underflow", lost=7, factor=8.0, kept=7)
+    traced = program(device_program())
+    traced.nonfinite += [flushed, dataclasses.replace(fault(), handled=True)]
+    shown = " ".join(Report(programs=(traced,)).summary().split())
+    for part in (
+        "first gradient that flushes to zero in layer 'net/dense'",
+        "flushed 7 values are 0 and should not be",
+        "first at [0, 2], where 1, -2.5, inf, -inf, nan should be",
+        "to do raise the loss scale: 8 times as large it keeps 7 of them",
+        "first gradient that overflows, handled by loss scaling: overflow in layer 'net/dense'",
+    ):
+        assert part in shown, shown
+
+
 def test_a_histogram_of_many_sizes_has_twelve_rows():
     values = ValueSummary(
         name="x",

@@ -30,7 +30,6 @@ def title(found: NonFinite) -> str:
 
 def facts(found: NonFinite) -> Mapping[str, str]:
     """Returns what is known of a fault, by name: place, moment, values, what to do."""
-    values = ", ".join(f"{value:.6g}" for value in found.around)
     known = {
         "operation": f"{found.op} ({found.op_type})" if found.op else "",
         "computed in": found.superstep_and_tiles,
@@ -38,10 +37,19 @@ def facts(found: NonFinite) -> Mapping[str, str]:
         "flushed": f"{found.lost:,} values are 0 and should not be" if found.lost else "",
         "operands": "; ".join(map(str, found.operands)),
         "result": "; ".join(map(str, found.results)),
-        "first": f"at {list(found.position)}, among {values}" if values else "",
+        "first": _first(found),
         "to do": found.what_to_do,
     }
     return {name: value for name, value in known.items() if value}
+
+
+def _first(found: NonFinite) -> str:
+    """Returns the place of the first wrong value, and those around it, "" where there is none."""
+    values = ", ".join(f"{value:.6g}" for value in found.around)
+    if not values:
+        return ""
+    place = f"at {list(found.position)}, "
+    return place + (f"where {values} should be" if found.lost else f"among {values}")
 
 
 def histogram(tensors: Sequence[ValueSummary]) -> tuple[tuple[str, tuple[int, ...]], ...]:
