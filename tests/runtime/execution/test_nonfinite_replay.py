@@ -587,3 +587,27 @@ def test_replicas_and_losses():
         (found,) = fitted(network([last], loss=logarithm))
     assert (found.layer, found.op_type) == ("loss", "Log"), str(found)
     config.reset_ipu_configuration()
+
+
+@pytest.mark.parametrize("trace_numerics", [False, True])
+def test_off_it_adds_no_operation(trace_numerics):
+    configure(trace_numerics=trace_numerics)
+    strategy = IPUStrategy(enable_keras_extensions=False)
+    weight = tf.Variable(1.0)
+
+    def body(i):
+        with scopes.outside_compilation_scope():
+            y = tf.ensure_shape(tf.numpy_function(lambda: np.float32(1), [], tf.float32), [])
+        weight.assign_add(y)
+        return i + 1
+
+    def step():
+        return tf.while_loop(lambda i: i < 2, lambda i: [body(i)], [0])
+
+    graph = tf.function(lambda: strategy.run(step)).get_concrete_function().graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    ours = {node.op for node in nodes if node.op.startswith("Ipu")}
+    added = {"IpuNonfiniteFlag", "IpuReplayRecord", "IpuReplayTake", "IpuRewind", "IpuCheckNumber"}
+    assert ours == (added if trace_numerics else set())
+    assert any(node.name.startswith("before_run") for node in nodes) == trace_numerics
+    config.reset_ipu_configuration()
