@@ -50,6 +50,25 @@ TEST(RandomKeysCountTheCallsOfAStream) {
   CHECK(again.seed == 6 && again.call == 0);
 }
 
+TEST(CallsOfGroupsOfStreamsAreSetBack) {
+  ResetSeed(5);
+  const uint64_t stream = 7 * kStreamsOfGroup + 3;
+  NextKey(stream);
+  NextKey(1);
+  const StreamCalls before = CallsOf({7});
+  NextKey(stream);
+  NextKey(stream + 1);
+  const StreamCalls after = CallsOf({7});
+  SetCalls({7}, before);
+  CHECK(NextKey(stream).call == 1 && NextKey(stream + 1).call == 0 && NextKey(1).call == 1);
+  SetCalls({7}, after);
+  CHECK(NextKey(stream).call == 2 && NextKey(stream + 1).call == 1);
+  SetCalls({7}, {});
+  CHECK(NextKey(stream).call == 0);
+  ResetSeed(6);
+  CHECK(CallsOf({7}).seeds == after.seeds + 1);
+}
+
 TEST(IdenticalReplicasShareStreamsAndCountTheirOwnCalls) {
   SetIdenticalReplicas(true);
   ResetSeed(5);
