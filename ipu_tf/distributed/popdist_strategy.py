@@ -122,9 +122,10 @@ class PopDistStrategy(IPUStrategyV1):
         if is_train_step and instances().count > 1 and not shared_programs.are_shared():
             raise NotImplementedError(
                 "`strategy.run` of a model's `train_step` updates the weights by the gradients of "
-                f"one replica, and {instances().count} instances would differ. Call `model.fit`, "
-                "or run a function that computes the gradients and applies them with the "
-                "optimizer, which sums them over all replicas."
+                f"one replica, and {instances().count} instances would differ. Call `fit` of a "
+                "model made in the scope of a strategy with `enable_keras_extensions=True`, or run "
+                "a function that computes the gradients and applies them with the optimizer, which "
+                "sums them over all replicas."
             )
         return super()._trace(fn, args, kwargs)
 

@@ -122,7 +122,12 @@ class Communicator:
         def run() -> Array:
             texts = self._meet(call, members, values.tobytes() if is_small else b"")
             if is_small:
-                rows = [np.frombuffer(text, values.dtype) for text in texts]
+                rows = [
+                    list(np.frombuffer(text, values.dtype).reshape(len(numbers), -1))
+                    for text, numbers in zip(
+                        texts, _nodes_of(len(members), count, group), strict=True
+                    )
+                ]
                 return _joined(rows, members, count, group, pairwise)
             part = self._reduced_part(values, members, count, group, pairwise)
             return self._gather_parts(part, values, members)
@@ -421,7 +426,7 @@ class Communicator:
             rows[peer] = [np.empty(size, values.dtype) for _ in range(height)]
             receives[peer] = rows[peer]
         self._exchange(sends, receives)
-        return _joined([np.stack(rows[peer]) for peer in members], members, count, group, join)
+        return _joined([rows[peer] for peer in members], members, count, group, join)
 
     def _gather_parts(self, part: Array, values: Array, members: Sequence[int]) -> Array:
         """Returns all parts of the reduced values, one after the other."""
@@ -455,18 +460,16 @@ class Communicator:
 
 
 def _joined(
-    rows: Sequence[Array],
+    rows: Sequence[Sequence[Array]],
     members: Sequence[int],
     count: int,
     group: int,
     join: Callable[[Array, Array], Array],
 ) -> Array:
     """Returns the reduced rows of all members, each the values of its nodes."""
-    values = {}
-    for index in range(len(members)):
-        numbers = nodes(index * count, count, group)
-        for number, row in zip(numbers, rows[index].reshape(len(numbers), -1), strict=True):
-            values[number] = row
+    values: dict[int, Array] = {}
+    for numbers, own in zip(_nodes_of(len(members), count, group), rows, strict=True):
+        values.update(zip(numbers, own, strict=True))
     return reduced(values, group, join)
 
 
@@ -478,6 +481,11 @@ def _head(values: bytes) -> bytes:
     """Returns what goes with a call: small bytes, or the number of large ones."""
     is_small = len(values) <= INLINE_BYTES
     return b"\1" + values if is_small else struct.pack("<bq", 0, len(values))
+
+
+def _nodes_of(processes: int, count: int, group: int) -> list[tuple[int, ...]]:
+    """Returns the nodes of the tree that each of some processes has."""
+    return [nodes(index * count, count, group) for index in range(processes)]
 
 
 def _parts(elements: int, count: int) -> list[slice]:
