@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import selectors
 import socket
 import sys
 from collections import deque
@@ -11,7 +12,7 @@ import pytest
 
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.processes.instances import Instances, LaunchError
-from ipu_tf.processes.launch import programs, python_program
+from ipu_tf.processes.launch import instance, programs, python_program
 from ipu_tf.processes.launch.children import said, status_of
 from ipu_tf.processes.launch.cores import share_of_cores, thread_variables
 from ipu_tf.processes.launch.job import job_environment
@@ -279,3 +280,15 @@ def test_ends_in_words():
     assert (said(-9), status_of(-9)) == ("was killed by signal 9 (SIGKILL)", 137)
     assert said(-200) == "was killed by signal 200"
     assert programs.program_command(["/bin/sh"]) == ["/bin/sh"]
+
+
+def test_a_program_that_ends_before_it_reads_the_answer_has_ended():
+    description = JobDescription(token="t", instances=1, per_host=1, replicas=1, ipus_per_replica=1)
+    supervisor = instance._Supervisor(description, Instances(launcher="poprun"))
+    status, of_program = socket.socketpair()
+    with status, selectors.DefaultSelector() as selector:
+        selector.register(status, selectors.EVENT_READ)
+        status.send(b"k")
+        of_program.close()  # With the answer unread: the connection is reset.
+        supervisor._take_status(status, selector)
+        assert not selector.get_map()

@@ -143,7 +143,9 @@ class _Supervisor:
 
     def _take_status(self, status: socket.socket, selector: selectors.BaseSelector) -> None:
         """Reports the status that a Python program tells before it ends."""
-        told = status.recv(2)
+        told = b""
+        with contextlib.suppress(ConnectionResetError):  # It ended before it read an answer.
+            told = status.recv(2)
         if len(told) < 2:
             selector.unregister(status)
             return

@@ -93,7 +93,8 @@ def _end(status: int, supervisor: int) -> None:
         tells_others = int(_COMMUNICATOR in sys.modules)
         with contextlib.suppress(OSError):
             os.write(supervisor, bytes([status, tells_others]))
-            select.select([supervisor], [], [], _ANSWER_SECONDS)
+            if select.select([supervisor], [], [], _ANSWER_SECONDS)[0]:
+                os.read(supervisor, 1)
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
     _flush()
