@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import pickle
 import re
 
 import numpy as np
@@ -168,7 +169,7 @@ def test_callbacks_are_called_once_a_step_beside_the_device():
 
 
 @pytest.mark.slow
-def test_files_hold_stock_models(tmp_path):
+def test_files_and_pickles_hold_stock_models(tmp_path):
     strategy = strategy_of()
     model, _ = trained(strategy, functional, tf_keras.optimizers.SGD, batch_size=8)
     for name in ("model.keras", "saved_model"):
@@ -176,6 +177,9 @@ def test_files_hold_stock_models(tmp_path):
         loaded = tf_keras.models.load_model(tmp_path / name)
         assert type(loaded) is model.__class__
         check_equal_weights(loaded, model)
+    pickled = pickle.loads(pickle.dumps(model))
+    assert type(pickled) is model.__class__
+    check_equal_weights(pickled, model)
     with strategy.scope():
         assert type(tf_keras.models.clone_model(model)) is type(model)
 

@@ -30,12 +30,14 @@ class TfKerasFunctionalModel(KerasIdentity, TfKerasHooks, TfKerasFunctional):
     """A functional model of tf_keras that trains on the IPU."""
 
     _stands_for = TfKerasFunctional
+    __reduce__ = tf_keras.Model.__reduce__  # It names no class that pickle would not find.
 
 
 class TfKerasSequential(KerasIdentity, TfKerasHooks, tf_keras.Sequential):
     """A `tf_keras.Sequential` that trains on the IPU."""
 
     _stands_for = tf_keras.Sequential
+    __reduce__ = tf_keras.Model.__reduce__
 
 
 @contextlib.contextmanager

@@ -46,9 +46,8 @@ class TfKerasOptimizer:
         return dense(tape.gradient(loss, weights))
 
     def apply(self, pairs: Iterable[tuple[Gradient, Weight]], **captured: TensorStructure) -> None:
-        """Updates weights, and the count of updates, in the optimizer's scope."""
-        with tf.name_scope(type(self.stock).__name__):
-            self.stock.apply_gradients(pairs, **self._unaggregated(), **captured)
+        """Updates weights, and the count of updates; the optimizer opens its scope."""
+        self.stock.apply_gradients(pairs, **self._unaggregated(), **captured)
 
     def update(self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]) -> None:
         """Updates weights, by the `minimize` of a script's optimizer if it has one."""
