@@ -15,7 +15,7 @@ from ipu_tf.tile_program.program import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DevicePlace:
+class OpPlace:
     """The place of an operation.
 
     Attributes:
@@ -53,7 +53,7 @@ class DevicePlaces:
                         found = self._steps.setdefault(own_name(step.op_name), [])
                         found.append((device, stage, number, step))
 
-    def of(self, op_name: str, shape: Sequence[int], index: Sequence[int]) -> DevicePlace | None:
+    def of(self, op_name: str, shape: Sequence[int], index: Sequence[int]) -> OpPlace | None:
         """Returns the place of an operation; None if no step of the program is its own.
 
         Of several steps it is the first whose result has the element, if there is one.
@@ -71,7 +71,7 @@ class DevicePlaces:
         chosen = next((number for number, tile in enumerate(tiles) if tile is not None), 0)
         (device, stage, number, _), superstep = found[chosen]
         ranges = () if superstep is None else _ranges(superstep)
-        return DevicePlace(
+        return OpPlace(
             step=number,
             superstep="" if superstep is None else superstep.name,
             tiles=sum(last - first + 1 for first, last in ranges),

@@ -3,7 +3,7 @@
 import dataclasses
 
 from ipu_tf.machine.superstep import Superstep
-from ipu_tf.programs.device_places import DevicePlace, DevicePlaces
+from ipu_tf.programs.device_places import DevicePlaces, OpPlace
 from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.tile_work import StageWork
 from tests.profile.programs import device_program
@@ -28,7 +28,7 @@ def places(*steps):
 
 def test_the_step_whose_result_has_the_element():
     found = places(superstep("largest", 2), superstep("divide", 6, first_tile=3, tiles=2))
-    assert found.of("net/dense/MatMul", (2, 3), (1, 1)) == DevicePlace(
+    assert found.of("net/dense/MatMul", (2, 3), (1, 1)) == OpPlace(
         step=1, superstep="divide", tiles=2, tile_ranges=((0, 0), (3, 3)), tile=0
     )
 
@@ -42,7 +42,7 @@ def test_the_first_step_if_none_has_it():
 
 def test_steps_of_files_have_no_work():
     place = DevicePlaces(device_program()).of("net/dense/MatMul", (6, 10), (0, 0))
-    assert place == DevicePlace(step=1, superstep="multiply")
+    assert place == OpPlace(step=1, superstep="multiply")
 
 
 def test_operations_without_a_step():

@@ -29,7 +29,7 @@ GRADIENT = re.compile(r"\bgradient(_tape|s)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class LostValues:
     """Values of a result that are 0 although they should not be.
 
     Attributes:
@@ -74,7 +74,7 @@ def can_lose(node: NodeDef) -> bool:
     return _HALF in _types(node)
 
 
-def lost(node: NodeDef, inputs: Sequence[np.ndarray], result: np.ndarray) -> Lost | None:
+def lost(node: NodeDef, inputs: Sequence[np.ndarray], result: np.ndarray) -> LostValues | None:
     """Returns the values that a float16 operation lost; None if it lost none, or is not known.
 
     Args:
@@ -91,7 +91,7 @@ def lost(node: NodeDef, inputs: Sequence[np.ndarray], result: np.ndarray) -> Los
     if not is_lost.any():
         return None
     sizes = np.abs(exact[is_lost])
-    return Lost(
+    return LostValues(
         count=int(is_lost.sum()),
         flat=int(np.argmax(is_lost.ravel())),
         exact=exact,

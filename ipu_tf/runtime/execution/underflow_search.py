@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.runtime.execution.nonfinite_replay import ReplayedRun, ReplayLog
-from ipu_tf.runtime.execution.underflow import Lost, can_lose, lost
+from ipu_tf.runtime.execution.underflow import LostValues, can_lose, lost
 from ipu_tf.runtime.execution.value_checks import (
     AROUND,
     CheckedOp,
@@ -34,7 +34,7 @@ class _Found:
     """
 
     checked: CheckedOp
-    lost: Lost
+    lost: LostValues
     operands: tuple[ValueSummary, ...]
     results: tuple[ValueSummary, ...]
     iterations: tuple[tuple[str, int], ...]
