@@ -4,7 +4,7 @@ The C++ is in ops/poplar of the project; an installed package has a copy of it. 
 use. This room needs neither TensorFlow nor NumPy.
 """
 
-from ipu_tf.poplar.installation import Installation, installation
+from ipu_tf.poplar.libraries import Installation, installation
 from ipu_tf.poplar.programs import run_program
 from ipu_tf.poplar.toolchain import PoplarBuildError
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ipu_tf.poplar.installation import installation
+from ipu_tf.poplar.libraries import installation
 from ipu_tf.poplar.toolchain import PROGRAM_FLAGS, find_compiler
 
 _SIGNAL = 128

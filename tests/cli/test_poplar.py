@@ -6,7 +6,7 @@ import pytest
 
 from ipu_tf import cli
 from ipu_tf.poplar import Installation, PoplarBuildError, programs
-from ipu_tf.poplar.installation import installation
+from ipu_tf.poplar.libraries import installation
 
 
 @pytest.fixture
