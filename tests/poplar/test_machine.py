@@ -60,3 +60,9 @@ def test_a_library_of_the_vendor_fails_by_symbol(programs, tmp_path):
     flags = ["g++", str(source), "-o", str(tmp_path / "other"), *programs.place.link_flags]
     result = subprocess.run(flags, capture_output=True, text=True, check=False)
     assert "undefined reference to `poplar::Graph::hasCodelet" in result.stderr
+
+
+def test_the_stencil_of_the_tutorial_equals_the_hosts(programs):
+    folder = PROGRAMS.parents[2] / "tutorials" / "poplar"
+    result = programs.run(folder / "stencil.cpp", arguments=["20"], folder=folder)
+    assert result.stdout.endswith("Equal to the host's, bit for bit.\n"), result.stderr
