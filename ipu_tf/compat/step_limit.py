@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,7 @@ def _limited(method: str, limit: int, stock: Callable[..., Any]) -> Wrap:
     """Returns a method of models that ends after a number of steps."""
     signature = inspect.signature(stock)
 
+    @functools.wraps(stock)
     def call(model: keras.Model, *args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(model, *args, **kwargs)
         callbacks = bound.arguments.get("callbacks")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
@@ -71,6 +72,7 @@ def _training_as_compiled(notify: Notify) -> Wrap:
     """Returns the factory of a method that trains a model."""
 
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(stock)
         def train(model: keras.Model, *args: Any, **kwargs: Any) -> Any:
             with _as_compiled(model, notify):
                 return stock(model, *args, **kwargs)
