@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -38,3 +39,11 @@ def pytest_collection_finish():
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _configuration_of_a_module():
+    """Drops the configuration that tests of a module leave: those of the next one rely on the default."""
+    yield
+    if "ipu_tf.config" in sys.modules:
+        sys.modules["ipu_tf.config"].reset_ipu_configuration()

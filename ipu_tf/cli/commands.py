@@ -9,7 +9,8 @@ from ipu_tf.cli.estimate import ESTIMATE
 from ipu_tf.cli.info import INFO
 from ipu_tf.cli.launch import LAUNCH
 from ipu_tf.cli.open import OPEN
-from ipu_tf.cli.poplar import POPLAR, POPLAR_CONFIG
+from ipu_tf.cli.poplar import POPLAR
+from ipu_tf.cli.poplar_config import POPLAR_CONFIG
 from ipu_tf.cli.report import REPORT
 from ipu_tf.cli.run import RUN
 from ipu_tf.cli.sweep import SWEEP

@@ -12,11 +12,15 @@ from ipu_tf import cli
 from ipu_tf.cli.commands import COMMANDS
 
 
+def _stem(command):
+    return command.name.replace("-", "_")
+
+
 def test_the_table_names_each_command_once_in_a_file_of_its_name():
     folder = Path(cli.__file__).parent
     assert len({command.name for command in COMMANDS}) == len(COMMANDS)
     for command in COMMANDS:
-        assert (folder / f"{command.name}.py").is_file()
+        assert (folder / f"{_stem(command)}.py").is_file()
 
 
 def test_the_table_has_every_command_that_has_a_file():
@@ -25,7 +29,7 @@ def test_the_table_has_every_command_that_has_a_file():
         for path in Path(cli.__file__).parent.glob("*.py")
         if " = Command(" in path.read_text()
     ]
-    assert sorted(defined) == sorted(command.name for command in COMMANDS)
+    assert sorted(defined) == sorted(map(_stem, COMMANDS))
 
 
 def test_without_a_command_it_prints_its_help(capsys):

@@ -96,7 +96,7 @@ def unjoined(monkeypatch, fn, operands):
 # and device.
 _APART = re.compile(
     "Ipu(Cast|FloatingPointCheck|IndexCheck|(Keep)?Replica|Infeed|ReadDataset|Outfeed|Enqueue|Dequeue|"
-    "CheckFeed|CallApplication|NonfiniteFlag|Rewind|Replay)"
+    "CheckFeed|CallApplication|CheckNumber|NonfiniteFlag|Rewind|Replay)"
 )
 
 
