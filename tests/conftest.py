@@ -43,7 +43,7 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="module", autouse=True)
 def _configuration_of_a_module():
-    """Drops the configuration that tests of a module leave: those of the next one rely on the default."""
+    """Drops the configuration that tests of a module leave: the next one relies on the default."""
     yield
     if "ipu_tf.config" in sys.modules:
         sys.modules["ipu_tf.config"].reset_ipu_configuration()
