@@ -99,7 +99,7 @@ class IpuFloatingPointCheck : public tensorflow::OpKernel {
     Append(inputs, &tensors);
     Append(outputs, &tensors);
     const int64_t size = more(program_, op_name_.c_str(), op_type_.c_str(), what, tensors.data(), tensors.size(),
-                        inputs.size(), message.data(), kRoom);
+                              inputs.size(), message.data(), kRoom);
     message.resize(std::clamp<int64_t>(size, 0, kRoom));
     return message;
   }
@@ -134,4 +134,6 @@ REGISTER_KERNEL_BUILDER(Name("IpuFloatingPointCheck").Device(DEVICE_CPU), IpuFlo
 }  // namespace
 }  // namespace ipu_tf
 
-extern "C" __attribute__((visibility("default"))) void ipu_tf_describe_exceptions(ipu_tf::Describe more) { ipu_tf::describe = more; }
+extern "C" __attribute__((visibility("default"))) void ipu_tf_describe_exceptions(ipu_tf::Describe more) {
+  ipu_tf::describe = more;
+}
