@@ -202,7 +202,8 @@ class IpuReplayTake : public tensorflow::OpKernel {
     const std::lock_guard<std::mutex> lock(process.mutex);
     auto& recorded = process.recorded[stream_];
     OP_REQUIRES(context, !recorded.empty(),
-                absl::InternalError(absl::StrCat("'", name(), "': the replay of simulator.trace_numerics takes more "
+                absl::InternalError(absl::StrCat("'", name(),
+                                                 "': the replay of simulator.trace_numerics takes more "
                                                  "values than the run had; please report this as a bug.")));
     for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, recorded.front()[i]);
     recorded.pop_front();

@@ -1,5 +1,6 @@
-// What collectives compute. Values are reduced by a balanced tree over the numbers of the replicas, in float32 for float16
-// values, so the results depend neither on which replica comes first nor on how instances share the replicas out.
+// What collectives compute. Values are reduced by a balanced tree over the numbers of the replicas, in float32 for
+// float16 values, so the results depend neither on which replica comes first nor on how instances share the replicas
+// out.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -29,8 +30,8 @@ struct Members {
   int64_t group;  // Replicas of the group.
 };
 
-// Calls `pair(left, right)` for the pairs of a balanced tree over the group that lie in this process, in order: 0 and 1,
-// 2 and 3, ...; then 0 and 2, 4 and 6, ... The left one then stands for both. Numbers are those of the members.
+// Calls `pair(left, right)` for the pairs of a balanced tree over the group that lie in this process, in order: 0 and
+// 1, 2 and 3, ...; then 0 and 2, 4 and 6, ... The left one then stands for both. Numbers are those of the members.
 template <typename Pair>
 void ForEachPair(const Members& members, Pair pair) {
   const int64_t end = members.first + members.count;
@@ -107,7 +108,8 @@ absl::Status Reduce(const Collective& collective, const Members& members, const 
     if (members.count < members.group) {
       std::vector<char> whole(sizeof(Total) * result->NumElements());
       const std::string type = tensorflow::DataTypeString(tensorflow::DataTypeToEnum<Total>::v());
-      TF_RETURN_IF_ERROR(ExchangeWithInstances(collective, type, *result, members.first, members.count, totals, &whole));
+      TF_RETURN_IF_ERROR(
+          ExchangeWithInstances(collective, type, *result, members.first, members.count, totals, &whole));
       totals.swap(whole);
     }
     Write<T>(totals, reduction == "mean", members.group, result);

@@ -55,8 +55,9 @@ void ReplicaGroup::Join(int replica, const Collective& collective, OpKernelConte
       return;
     }
     if (waiting_[replica] != nullptr) {
-      error = absl::StrCat("Replica ", offset_ + replica, " runs two collectives at once: '", waiting_[replica]->collective->site,
-                           "' and '", collective.site, "'. Order them with tf.control_dependencies.");
+      error = absl::StrCat("Replica ", offset_ + replica, " runs two collectives at once: '",
+                           waiting_[replica]->collective->site, "' and '", collective.site,
+                           "'. Order them with tf.control_dependencies.");
       arrived.push_back(std::move(arrival));
     } else {
       waiting_[replica] = std::move(arrival);

@@ -223,7 +223,8 @@ REGISTER_OP("IpuReplicaVariables")
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(
         "Returns the variable of each replica. If the variable was assigned since the last run, all get its value; "
-        "an element of the copies then moves on by the stride for each replica before. `offset` replicas are before the "
+        "an element of the copies then moves on by the stride for each replica before. `offset` replicas are before "
+        "the "
         "first, in other instances.");
 
 REGISTER_OP("IpuKeepReplicaVariables")
