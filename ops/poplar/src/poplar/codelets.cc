@@ -18,6 +18,7 @@
 
 #include <poplar/exceptions.hpp>
 
+#include "prefix.h"
 #include "vertex_classes.h"
 
 extern char** environ;
@@ -107,17 +108,6 @@ std::string CacheFolder() {
                                           " holds code, but other users may write to it. Run: chmod 700 " + folder);
   }
   return folder;
-}
-
-// The folder of the installed headers: beside that of this library.
-std::string Prefix() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&Prefix), &info) == 0) return "..";
-  char* real = realpath(info.dli_fname, nullptr);
-  std::string path = real == nullptr ? info.dli_fname : real;
-  std::free(real);
-  for (int up = 0; up < 2; ++up) path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-  return path.empty() ? "." : path;
 }
 
 std::vector<std::string> SplitFlags(const std::string& flags) {
@@ -314,7 +304,7 @@ std::string CompileToLibrary(const std::string& source, const std::string& flags
   const char* chosen = std::getenv("CXX");
   std::vector<std::string> command{chosen != nullptr && chosen[0] != '\0' ? chosen : "g++"};
   command.insert(command.end(), CompileFlags().begin(), CompileFlags().end());
-  command.insert(command.end(), {"-O3", "-isystem", Prefix() + "/device"});
+  command.insert(command.end(), {"-O3", "-isystem", PrefixOf(&kVersion) + "/device"});
   const std::vector<std::string> own_flags = SplitFlags(flags);
   command.insert(command.end(), own_flags.begin(), own_flags.end());
   const auto run = [&](std::vector<std::string> words) {
