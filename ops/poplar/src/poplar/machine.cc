@@ -217,48 +217,47 @@ Machine::Stream& Machine::StreamOf(std::uint32_t id) {
   return stream;
 }
 
-void Machine::RunFromStream(const Step& step) {
-  Stream& stream = StreamOf(step.id);
-  std::uint8_t* const memory = memory_.get();
-  if (stream.callback) {
-    buffer_.resize(step.bytes);
-    (*stream.callback)->fetch(buffer_.data());
-    for (const Move& move : step.moves) std::memcpy(memory + move.from, buffer_.data() + move.to, move.bytes);
-    (*stream.callback)->complete();
-    return;
-  }
-  const std::uint64_t size = stream.bytes == 0 ? step.bytes : stream.bytes;
+// Calls work(place in memory, place in the stream's buffer, bytes) for each piece of a copy, and goes on in the ring.
+template <typename Work>
+void Machine::ForPieces(const Step& step, Stream* stream, const Work& work) {
+  const std::uint64_t size = stream->bytes == 0 ? step.bytes : stream->bytes;
   for (const Move& move : step.moves) {
     for (std::uint64_t done = 0; done < move.bytes;) {
-      const std::uint64_t place = (stream.at + move.to + done) % size;
+      const std::uint64_t place = (stream->at + move.to + done) % size;
       const std::uint64_t now = std::min(move.bytes - done, size - place);
-      std::memcpy(memory + move.from + done, stream.begin + place, now);
+      work(memory_.get() + move.from + done, stream->begin + place, now);
       done += now;
     }
   }
-  if (size > 0) stream.at = (stream.at + step.bytes) % size;
+  if (size > 0) stream->at = (stream->at + step.bytes) % size;
+}
+
+void Machine::RunFromStream(const Step& step) {
+  Stream& stream = StreamOf(step.id);
+  if (stream.callback) {
+    buffer_.resize(step.bytes);
+    (*stream.callback)->fetch(buffer_.data());
+    for (const Move& move : step.moves) std::memcpy(memory_.get() + move.from, buffer_.data() + move.to, move.bytes);
+    (*stream.callback)->complete();
+    return;
+  }
+  ForPieces(step, &stream, [](std::uint8_t* memory, const std::uint8_t* host, std::uint64_t bytes) {
+    std::memcpy(memory, host, bytes);
+  });
 }
 
 void Machine::RunToStream(const Step& step) {
   Stream& stream = StreamOf(step.id);
-  const std::uint8_t* const memory = memory_.get();
   if (stream.callback) {
     buffer_.resize(step.bytes);
-    for (const Move& move : step.moves) std::memcpy(buffer_.data() + move.to, memory + move.from, move.bytes);
+    for (const Move& move : step.moves) std::memcpy(buffer_.data() + move.to, memory_.get() + move.from, move.bytes);
     (*stream.callback)->fetch(buffer_.data());
     (*stream.callback)->complete();
     return;
   }
-  const std::uint64_t size = stream.bytes == 0 ? step.bytes : stream.bytes;
-  for (const Move& move : step.moves) {
-    for (std::uint64_t done = 0; done < move.bytes;) {
-      const std::uint64_t place = (stream.at + move.to + done) % size;
-      const std::uint64_t now = std::min(move.bytes - done, size - place);
-      std::memcpy(stream.begin + place, memory + move.from + done, now);
-      done += now;
-    }
-  }
-  if (size > 0) stream.at = (stream.at + step.bytes) % size;
+  ForPieces(step, &stream, [](const std::uint8_t* memory, std::uint8_t* host, std::uint64_t bytes) {
+    std::memcpy(host, memory, bytes);
+  });
 }
 
 std::uint8_t* Machine::RemoteRow(std::uint32_t id, std::int64_t row) {

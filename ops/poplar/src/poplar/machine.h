@@ -54,6 +54,8 @@ class Machine {
   void RunSet(std::uint32_t number);
   void RunPart(const CompiledSet& set, std::size_t part, std::size_t parts, std::string* text);
   void RunCopy(const Step& step);
+  template <typename Work>
+  void ForPieces(const Step& step, Stream* stream, const Work& work);
   void RunFromStream(const Step& step);
   void RunToStream(const Step& step);
   void RunRemote(const Step& step);
