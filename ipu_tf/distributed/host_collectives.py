@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf import scopes
+from ipu_tf.internals.tensorflow import TensorProto
 from ipu_tf.processes.calls import CollectiveCall
 from ipu_tf.processes.communicator import Communicator
 from ipu_tf.processes.job import communicator
@@ -117,17 +118,30 @@ def broadcast(value: tf.Tensor, root_rank: int = 0, tensor_name: str | None = No
         )
     if job is None:
         return tf.identity(value, name=tensor_name)
-    found = job
+    return sent(value, job, root_rank, tensor_name or "broadcast")
+
+
+def sent(value: tf.Tensor, job: Communicator, root: int, name: str) -> tf.Tensor:
+    """Returns the value of one instance, also in a program, which the host interrupts for it.
+
+    Args:
+        value: A tensor of the same shape on all instances.
+        job: The instances.
+        root: The number of the instance.
+        name: What is sent, for errors.
+    """
 
     def send(array: np.ndarray[Any, Any]) -> Any:
-        packed = tf.io.serialize_tensor(tf.constant(array, value.dtype)).numpy()
+        # Sessions call this where tensors have no values.
+        packed = tf.make_tensor_proto(array, value.dtype).SerializeToString()
         call = CollectiveCall(
             kind="broadcast",
-            name=tensor_name or "broadcast",
+            name=name,
             dtype=value.dtype.name,
             shape=str(list(np.shape(array))),
         )
-        return tf.io.parse_tensor(found.broadcast(call, packed, root_rank), value.dtype).numpy()
+        received = TensorProto.FromString(job.broadcast(call, packed, root))
+        return tf.make_ndarray(received)
 
     return _called(send, value, value.shape)
 

@@ -19,21 +19,24 @@ from ipu_tf.runtime.execution.executable import python_function
 from ipu_tf.strategy.extension import IPUExtendedV1
 from ipu_tf.strategy.program_trace import is_keras_step
 
+_SENT = "_ipu_tf_last_initial_value"
+"""The attribute of a graph that has the last initial value that instance 0 sends in it."""
+
 
 class _PopDistExtended(IPUExtendedV1):
     """The methods of the strategy's extension: those that concern the other instances."""
 
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> tf.Variable:
         """Returns a variable that has the initial value of instance 0 on all instances."""
-        value = kwargs.get("initial_value")
-        if instances().count > 1 and value is not None:
+        value, job = kwargs.get("initial_value"), communicator()
+        if job is not None and value is not None:
             name = f"initial value of {kwargs.get('name') or 'a variable'}"
 
             def of_first_instance() -> Any:
                 own = value() if callable(value) else value
-                return host_collectives.broadcast(
-                    tf.convert_to_tensor(own, kwargs.get("dtype")), tensor_name=name
-                )
+                with scopes.on_host("initial_value"):  # The function of a program may make it.
+                    own = tf.convert_to_tensor(own, kwargs.get("dtype"))
+                    return _in_order(lambda: host_collectives.sent(own, job, 0, name))
 
             kwargs["initial_value"] = of_first_instance
         return super()._create_variable(next_creator, **kwargs)
@@ -55,6 +58,17 @@ class _PopDistExtended(IPUExtendedV1):
     @property
     def _num_replicas_in_sync(self) -> int:
         return instances().total_replicas
+
+
+def _in_order(send: Callable[[], tf.Tensor]) -> tf.Tensor:
+    """Returns what `send` returns; a session runs it after all earlier ones of the graph."""
+    if tf.executing_eagerly() or tf.inside_function():
+        return send()
+    graph = tf.compat.v1.get_default_graph()
+    with tf.control_dependencies(getattr(graph, _SENT, ())):
+        sent = send()
+    setattr(graph, _SENT, (sent,))
+    return sent
 
 
 class PopDistStrategy(IPUStrategyV1):

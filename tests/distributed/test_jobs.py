@@ -13,7 +13,8 @@ pytestmark = pytest.mark.slow
 
 @functools.cache
 def run(case, count=2, replicas=4):
-    return run_instances(count, "tests.distributed.worker", case, replicas=replicas)
+    ipus = 2 if "stages" in case else 1
+    return run_instances(count, "tests.distributed.worker", case, replicas=replicas, ipus=ipus)
 
 
 def result(case, count, replicas=4):
@@ -29,7 +30,11 @@ def test_values_of_the_host():
 
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize(
-    "case", ["collectives", "steps", "fit", "fit_accumulating", "fit_in_groups"]
+    "case",
+    [
+        *("collectives", "steps", "loop", "jitted_loop", "stages", "session"),
+        *("fit", "fit_accumulating", "fit_in_groups", "fit_in_stages"),
+    ],
 )
 def test_replicas_give_the_same_bits_over_any_number_of_processes(case, count):
     if case == "fit_in_groups" and count == 4:

@@ -10,22 +10,32 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, distributed
+from ipu_tf import IPUConfig, distributed, ipu_compiler, loops, pipelining, scopes
 from ipu_tf.compat import popdist
 from ipu_tf.compat.popdist import tensorflow as popdist_tensorflow
 from ipu_tf.distributed.popdist_strategy import PopDistStrategy
+from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
+from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_tf.ops import all_to_all_op, cross_replica_ops, reduce_scatter_op, replication_ops
+from ipu_tf.optimizers.gradient_accumulation_optimizer import (
+    CrossReplicaGradientAccumulationOptimizerV2,
+)
 from ipu_tf.processes.instances import instances
 
 JOB = instances()
+V1 = tf.compat.v1
+
+
+def configure(batch_norm_group=1):
+    config = IPUConfig()
+    config.norms.experimental.distributed_batch_norm_replica_group_size = batch_norm_group
+    popdist_tensorflow.set_ipu_config(config, JOB.ipus_per_replica)
+    assert config.auto_select_ipus == JOB.local_replicas * JOB.ipus_per_replica
+    config.configure_ipu_system()
 
 
 def strategy_of_job(batch_norm_group=1):
-    config = IPUConfig()
-    config.norms.experimental.distributed_batch_norm_replica_group_size = batch_norm_group
-    popdist_tensorflow.set_ipu_config(config)
-    assert config.auto_select_ipus == JOB.local_replicas
-    config.configure_ipu_system()
+    configure(batch_norm_group)
     return PopDistStrategy()
 
 
@@ -123,11 +133,11 @@ def steps():
     publish(*model.get_weights()[:4])
 
 
-def data(steps, accumulation):
+def data(steps, accumulation, shape=(6, 6, 2)):
     """Returns the batches of this instance; replica r takes those that one process would give."""
     rng = np.random.default_rng(7)
     count = JOB.total_replicas * steps * accumulation
-    x = rng.normal(size=(count, 4, 6, 6, 2)).astype(np.float32)
+    x = rng.normal(size=(count, 4, *shape)).astype(np.float32)
     y = rng.integers(0, 3, size=(count, 4)).astype(np.int32)
     own = np.arange(count).reshape(-1, JOB.total_replicas)
     own = own[:, JOB.replica_offset : JOB.replica_offset + JOB.local_replicas].ravel()
@@ -175,6 +185,111 @@ def fit_accumulating():
 def fit_in_groups():
     model, _ = trained(1, batch_norm_group=2)
     publish(*[weight.numpy() for weight in model.trainable_weights])
+
+
+def fit_in_stages():
+    strategy = strategy_of_job()
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        layers = [keras.layers.Dense(8), keras.layers.Dropout(0.5), keras.layers.Dense(3)]
+        model = keras.Sequential([keras.Input((5,), batch_size=4), *layers])
+        model.set_pipeline_stage_assignment([0, 1, 1])
+        model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.SGD(0.05, momentum=0.9), loss, steps_per_execution=8)
+        model.fit(data(2, 4, (5,)), epochs=2, shuffle=False, verbose=0)
+    publish(*[weight.numpy() for weight in model.trainable_weights])
+
+
+def weights_in_scope(strategy):
+    rng = np.random.default_rng(3)
+    with strategy.scope():
+        return [tf.Variable(rng.normal(size=shape), dtype=tf.float32) for shape in ((5, 8), (8, 3))]
+
+
+def hidden(x, weight):
+    return tf.nn.dropout(tf.matmul(x, weight), 0.5)
+
+
+def loss_of(hidden, weight, y):
+    logits = tf.matmul(hidden, weight)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits))
+
+
+def stages():
+    """A pipeline of functions, with dropout in a stage."""
+    tf.random.set_seed(3)
+    strategy = strategy_of_job()
+    first, last = weights_in_scope(strategy)
+    infeed = IPUInfeedQueue(data(2, 4, (5,)).repeat())
+    optimizer = V1.train.MomentumOptimizer(0.1, 0.9)
+
+    @tf.function
+    def train():
+        pipelining.pipeline(
+            [lambda x, y: (hidden(x, first), y), lambda x, y: loss_of(x, last, y)],
+            4,
+            repeat_count=2,
+            infeed_queue=infeed,
+            optimizer_function=lambda loss: pipelining.OptimizerFunctionOutput(optimizer, loss),
+            outfeed_queue=IPUOutfeedQueue(),
+            outfeed_loss=True,
+        )
+
+    strategy.run(train)
+    publish(first.numpy(), last.numpy())
+
+
+def summing_optimizer():
+    """An optimizer that sums gradients over micro-batches and replicas."""
+    return CrossReplicaGradientAccumulationOptimizerV2(V1.train.MomentumOptimizer(0.1, 0.9), 2)
+
+
+def loop_over(infeed, first, last, optimizer):
+    """Trains in a loop."""
+
+    def body(total, x, y):
+        loss = loss_of(hidden(x, first), last, y)
+        with tf.control_dependencies([optimizer.minimize(loss, var_list=[first, last])]):
+            return total + loss
+
+    return loops.repeat(6, body, [tf.constant(0.0)], infeed)
+
+
+def loop(jit_compile=None):
+    tf.random.set_seed(3)
+    strategy = strategy_of_job()
+    first, last = weights_in_scope(strategy)
+    infeed = IPUInfeedQueue(data(3, 2, (5,)))
+    optimizer = summing_optimizer()
+    train = tf.function(lambda: loop_over(infeed, first, last, optimizer), jit_compile=jit_compile)
+    strategy.run(train)
+    publish(first.numpy(), last.numpy())
+
+
+def jitted_loop():
+    loop(jit_compile=True)
+
+
+def session():
+    """The same in a graph of TensorFlow 1, by `ipu_compiler`."""
+    V1.disable_eager_execution()
+    V1.set_random_seed(3)
+    strategy = strategy_of_job()
+    infeed = IPUInfeedQueue(data(3, 2, (5,)))
+    rng = np.random.default_rng(3)
+    with strategy.scope(), scopes.ipu_scope("/device:IPU:0"):
+        first, last = (
+            V1.get_variable(name, initializer=rng.normal(size=shape).astype(np.float32))
+            for name, shape in (("first", (5, 8)), ("last", (8, 3)))
+        )
+        train = ipu_compiler.compile(
+            lambda: loop_over(infeed, first, last, summing_optimizer()), []
+        )
+    with V1.Session() as opened:
+        opened.run([V1.global_variables_initializer(), infeed.initializer])
+        opened.run(train)
+        publish(*opened.run([first, last]))
 
 
 def unequal():

@@ -20,7 +20,7 @@ class Ended:
     text: str
 
 
-def run_instances(count, module, *arguments, replicas=None, **environment):
+def run_instances(count, module, *arguments, replicas=None, ipus=1, **environment):
     """Returns how `python -m module arguments` ended in so many instances.
 
     Args:
@@ -28,6 +28,7 @@ def run_instances(count, module, *arguments, replicas=None, **environment):
         module: The module that each runs.
         arguments: Its arguments.
         replicas: Replicas of all instances, as many as instances by default.
+        ipus: IPUs of a replica.
         environment: Further variables of the environment.
     """
     total = replicas or count
@@ -41,6 +42,7 @@ def run_instances(count, module, *arguments, replicas=None, **environment):
             total_replicas=total,
             local_replicas=local,
             replica_offset=index * local,
+            ipus_per_replica=ipus,
             launcher="poprun",
         )
         command += [":"] if index else []

@@ -52,7 +52,9 @@ def call(
         NotImplementedError: The graph is that of a function with `jit_compile=True`.
         ValueError: The IPUs of the device are not a multiple of those that a replica needs.
     """
-    trace = _checked(ReplicatedTrace(device_ipus), name)
+    job = instances()
+    trace = ReplicatedTrace(device_ipus, job.ipus_per_replica if job.count > 1 else 1)
+    trace = _checked(trace, name)
     lacking = 0
     while True:
         try:
