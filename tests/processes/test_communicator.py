@@ -1,11 +1,14 @@
 """Collectives of two processes, and what each process is told when they do not meet."""
 
 import time
+import types
 
 import pytest
 
+from ipu_tf.processes import peers
 from ipu_tf.processes.calls import CollectiveCall, CollectiveError, check_equal
 from ipu_tf.processes.limits import HEARTBEAT, WAIT, Limits
+from ipu_tf.processes.peers import Peers
 from tests.processes.mpi import run_instances
 
 pytest.importorskip("mpi4py")
@@ -51,6 +54,22 @@ def test_limits_are_set_by_the_environment():
     for text in ("-1", "0", "soon", "nan"):
         with pytest.raises(ValueError, match=f"{WAIT} must be .* above 0. Received: '{text}'"):
             Limits.of({WAIT: text})
+
+
+def test_a_short_wait_does_not_sleep(monkeypatch):
+    """The shortest sleep takes as long as an exchange of small values."""
+    waiting = Peers.__new__(Peers)
+    waiting._ended, waiting._heard, waiting._limits = {}, {1: time.monotonic()}, Limits()
+    monkeypatch.setattr(waiting, "listen", lambda: None)
+    slept, seconds = [], iter([0.0] * 9 + [1.0] * 9)
+    clock = types.SimpleNamespace(monotonic=lambda: next(seconds), sleep=slept.append)
+    monkeypatch.setattr(peers, "time", clock)
+    looks = iter([1, 1, 1, None])
+    waiting._wait(lambda: next(looks), call())
+    assert slept == []
+    looks = iter([1, 1, 1, None])
+    waiting._wait(lambda: next(looks), call())
+    assert slept
 
 
 def run(case, count=2, **changes):

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from ipu_tf.processes import collectives
 from ipu_tf.processes.calls import CollectiveCall
 from ipu_tf.processes.instances import instances
 from ipu_tf.processes.job import communicator
@@ -40,6 +41,7 @@ def reduce(value, reduction="add", name="x"):
 
 
 def sums():
+    collectives.BLOCK_BYTES = 1 << 16
     for size in (1, 1000, 100_003):
         whole = np.random.default_rng(size).normal(size=(JOB.total_replicas, size))
         whole = whole.astype(np.float32)
