@@ -62,6 +62,11 @@ def test_logs_are_those_of_all_instances():
         ("groups", "replica_group_size` to a divisor or a multiple of 3, or start another"),
         ("other_device", "The device of instance 0 runs 1 replicas of the model, but poprun gave"),
         ("stops_early", "instance 1 has ended, and calls it no more"),
+        (
+            "another_program",
+            "Instances 0 and 1 run different programs: instance 0 calls",
+        ),
+        ("another_model", "(add) 'gradients of sequential' of float32 [2, 1], [1] in program"),
         ("another_order", "are at different collectives: instance 0 calls all-reduce (add) 'one'"),
     ],
 )

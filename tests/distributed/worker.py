@@ -373,5 +373,24 @@ def another_order():
         strategy.run(_sum_of(name))
 
 
+def another_program():
+    strategy = strategy_of_job()
+
+    @tf.function
+    def program():
+        found = cross_replica_ops.cross_replica_sum(tf.constant(1.0), name="one")
+        return found * 2.0 if JOB.index == 1 else found
+
+    strategy.run(program)
+
+
+def another_model():
+    with strategy_of_job().scope():
+        layer = keras.layers.Dense(1, activation=("tanh", "relu")[JOB.index % 2])
+        model = keras.Sequential([keras.Input((2,), batch_size=2), layer])
+        model.compile("sgd", "mse")
+        model.fit(*rows(4 * JOB.local_replicas), batch_size=2, verbose=0)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

@@ -97,6 +97,8 @@ class DeviceLoop:
         for state in (self._replicas.group_state, self._replicas.metrics):
             if state is not None:
                 state.broadcast_changes()
+        if self._training is not None:
+            self._training.note_program(self.concrete_step(batch_spec))
         updates = steps // self._micro_batches
 
         def update(index: tf.Tensor, carry: Carry) -> Carry:

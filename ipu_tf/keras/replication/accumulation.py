@@ -28,6 +28,9 @@ class GradientAccumulator:
         options: How gradients are reduced, and the type of the sums.
         replicas: How the model is replicated.
         name: What is summed, for errors.
+
+    Attributes:
+        program: The fingerprint of the program that adds to the sums, "" where it is not known.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class GradientAccumulator:
         self._options = options
         self._replicas = replicas = replicas or Replicas()
         self._name = name
+        self.program = ""
         self._factor = options.scale(replicas.total)
         self._are_apart = not _sums_in_order(options.steps_per_replica, replicas)
         leading = [replicas.groups] if self._are_apart else []
@@ -106,6 +110,7 @@ class GradientAccumulator:
                 count=here.groups // shared,
                 group=here.all_groups // shared,
                 name=self._name,
+                program=self.program,
             )
         for total, value in zip(totals, found, strict=True):
             value = tf.cast(value, total.dtype)

@@ -29,7 +29,13 @@ def tree_sum(values: tf.Tensor) -> tf.Tensor:
 
 
 def over_instances(
-    values: Sequence[tf.Tensor], *, first: int, count: int, group: int, name: str
+    values: Sequence[tf.Tensor],
+    *,
+    first: int,
+    count: int,
+    group: int,
+    name: str,
+    program: str = "",
 ) -> list[tf.Tensor]:
     """Returns the sums over all replicas, the same bits on all instances.
 
@@ -40,6 +46,7 @@ def over_instances(
         count: Replicas of this instance.
         group: Replicas of all instances.
         name: What is summed, for errors.
+        program: The fingerprint of the program that made the values.
     """
     shapes = [value.shape[1:] for value in values]
 
@@ -58,6 +65,7 @@ def over_instances(
             dtype="float32",
             shape=", ".join(str(list(shape)) for shape in shapes),
             reduction="add",
+            program=program,
         )
         total = job.all_reduce(call, packed, first=first, count=count, group=group)
         parts = np.split(total, np.cumsum([shape.num_elements() for shape in shapes])[:-1])

@@ -26,6 +26,7 @@ from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.device_function import run_with
 from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from ipu_tf.runtime.programs import device_programs
+from ipu_tf.runtime.replicas.fingerprints import fingerprint
 
 
 class WeightUpdate:
@@ -154,13 +155,22 @@ class TrainingSteps:
     ) -> None:
         self._strategy = strategy
         self._model = model
-        self._group = replicas.group
+        self._group, self._instances = replicas.group, replicas.instances
         self._weight_update = WeightUpdate(model, accumulation, replicas)
         self._device_step = DeviceStep(strategy, model, accumulation)
 
     def reset(self) -> None:
         """Begins a new weight update."""
         self._weight_update.reset()
+
+    def note_program(self, step: Any) -> None:
+        """Makes instances see that their steps are the same program.
+
+        Args:
+            step: The concrete function of `step`.
+        """
+        if self._instances > 1:
+            self._weight_update.accumulator.program = fingerprint(step.name)
 
     @tf.autograph.experimental.do_not_convert
     def step(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:

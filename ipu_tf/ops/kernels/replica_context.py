@@ -46,6 +46,7 @@ class ReplicatedTrace:
         ipus: IPUs that a replica takes.
         replica: The replica, an input of the program; None for a single one.
         index: int32 scalar, the number of the replica among all; None for a single one.
+        sites: The names of the places of collectives so far.
     """
 
     def __init__(self, device_ipus: int | None, ipus: int = 1) -> None:
@@ -57,13 +58,15 @@ class ReplicatedTrace:
         self.offset = self.local_count * job.index if self.is_configured else 0
         self.replica: tf.Tensor | None = None
         self.index: tf.Tensor | None = None
-        self._sites: collections.Counter[str] = collections.Counter()
+        self.sites: list[str] = []
+        self._names: collections.Counter[str] = collections.Counter()
 
     def site(self, name: str) -> str:
         """Returns a name for the place of a collective, which no other place has."""
-        self._sites[name] += 1
-        count = self._sites[name]
-        return name if count == 1 else f"{name} ({count})"
+        self._names[name] += 1
+        count = self._names[name]
+        self.sites.append(name if count == 1 else f"{name} ({count})")
+        return self.sites[-1]
 
 
 _CURRENT: ContextVar[ReplicatedTrace | None] = ContextVar("ipu_tf.replicas", default=None)
@@ -103,7 +106,7 @@ def local_replicas() -> int:
 def local_index() -> tf.Tensor:
     """Returns the number of the replica among those of this process: an int32 scalar."""
     trace = _CURRENT.get()
-    if trace is None or trace.offset == 0:
+    if trace is None or trace.count == trace.local_count:
         return replica_index()
     return replica_index() - trace.offset
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +19,9 @@ _REDUCTIONS: Mapping[str, str] = MappingProxyType({"mean": "add", "square_add": 
 
 _DTYPES: Mapping[str, str] = MappingProxyType({"float": "float32", "double": "float64"})
 """NumPy's names of types, where TensorFlow has others."""
+
+_programs: dict[str, str] = {}
+"""The fingerprint of the program that was traced last of those with a collective at a site."""
 
 
 class _Exchange(ctypes.Structure):
@@ -53,6 +56,16 @@ def join() -> None:
     library.set_exchange(_function)
 
 
+def note_program(sites: Iterable[str], program: str) -> None:
+    """Makes collectives say of which program they are.
+
+    Args:
+        sites: The names of their places.
+        program: The fingerprint of the program.
+    """
+    _programs.update(dict.fromkeys(sites, program))
+
+
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Exchange))
 def _function(pointer: Any) -> int:
     """Returns 0, or 1 for a message that was written."""
@@ -81,6 +94,7 @@ def _run(exchange: Any) -> None:
         dtype=dtype,
         shape=exchange.shape.decode(),
         reduction=reduction,
+        program=_programs.get(exchange.site.decode(), ""),
         replicas=f"replicas {start} to {start + group - 1}",
     )
     given = ctypes.string_at(exchange.input, exchange.input_bytes)

@@ -16,6 +16,7 @@ from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.ops.kernels.replica_context import ReplicatedTrace
 from ipu_tf.processes.instances import instances
 from ipu_tf.runtime.replicas import instance_exchange
+from ipu_tf.runtime.replicas.fingerprints import fingerprint
 from ipu_tf.runtime.replicas.replica_functions import function_copies
 from ipu_tf.runtime.replicas.replica_variables import ReplicaVariables
 from ipu_tf.runtime.tracing.call_ops import add_call
@@ -121,12 +122,14 @@ def _on_replicas(
     leaves = tf.nest.flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
     graph = _traced(trace, program, leaves, (args, kwargs), tensors, name)
-    if trace.count > trace.local_count:
-        instance_exchange.join()
     replicas = library.load().ipu_replicas(count=trace.local_count, offset=trace.offset)
     variables = ReplicaVariables(graph, trace.local_count, trace.offset)
+    functions = function_copies(graph, trace.local_count, trace.offset)
+    if trace.count > trace.local_count:
+        instance_exchange.join()
+        instance_exchange.note_program(trace.sites, fingerprint(functions[0].name))
     calls = []
-    for replica, function in enumerate(function_copies(graph, trace.local_count, trace.offset)):
+    for replica, function in enumerate(functions):
         inputs = [replicas[replica], *tensors, *variables.inputs(graph.external_captures, replica)]
         calls.append(
             add_call(
