@@ -42,6 +42,7 @@ bool Same(const A& a, const B& b) {
 template <typename T>
 void CheckClose(const char* file, int line, const std::vector<T>& got, const std::vector<double>& wanted,
                 const std::vector<double>& tolerance) {
+  if (got.size() < wanted.size()) return Fail(file, line, "there are too few elements");
   for (size_t i = 0; i < wanted.size(); ++i) {
     const double error = std::abs(static_cast<double>(got[i]) - wanted[i]);
     if (error <= tolerance[i]) continue;
