@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ipu_tf.compiler.hlo.module import LOSS
+from ipu_tf.programs.op_names import LOSS, is_gradient
 
-_GRADIENT = re.compile(r"\bgradient(_tape|s)\b")
 _LARGEST_FLOAT16 = 65504
 _LARGE = 1e4
 """Operands of products from this size on are taken for weights or values that diverge."""
@@ -83,12 +81,12 @@ def advice(
             "look at the data of this run and at the initial weights, such as by "
             "`tf.debugging.check_numerics`"
         )
-    is_gradient, is_float16 = _GRADIENT.search(op) is not None, dtype == "float16"
+    is_float16 = dtype == "float16"
     if fault != "overflow" and op_type in _UNDEFINED:
         return _UNDEFINED[op_type]
     if infinities:
         return _DIFFERENCE
-    if is_float16 and is_gradient:
+    if is_float16 and is_gradient(op):
         return "lower the loss scale, or compute this layer in float32"
     if is_float16 and layer == LOSS:
         return _OF_LOSS

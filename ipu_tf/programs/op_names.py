@@ -8,13 +8,22 @@ from dataclasses import dataclass, field
 
 from ipu_tf.compiler.hlo.module import LOSS, METRICS
 
-__all__ = ["LOSS", "METRICS", "LayerScopes", "own_name", "scope_of", "without_calls"]
+__all__ = [
+    "LOSS",
+    "METRICS",
+    "LayerScopes",
+    "is_gradient",
+    "own_name",
+    "scope_of",
+    "without_calls",
+]
 
 # The compiler puts the names of the calls before that of an op of a called function.
 _CALLS = re.compile(r"(?:^|(?<=/))(?:Stateful)?PartitionedCall(?:_\d+)?/")
 # Gradients are in the scope of the op they are of; those of a loop's body once more.
 _GRADIENTS = re.compile(r".*\b(gradient_tape|gradients)/")
 _FIRST_GRADIENTS = re.compile(r".*?\b(gradient_tape|gradients)/")
+_GRADIENT = re.compile(r"\bgradient(_tape|s)\b")
 
 
 def own_name(op_name: str) -> str:
@@ -35,6 +44,11 @@ def without_calls(op_name: str) -> str:
     for part in _CALLS.split(op_name):
         path = part if part.startswith(path) else path + part
     return path
+
+
+def is_gradient(op_name: str) -> bool:
+    """Returns whether an op computes a gradient, by its name."""
+    return _GRADIENT.search(op_name) is not None
 
 
 def scope_of(op_name: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipu_tf.programs.op_names import own_name, scope_of, without_calls
+from ipu_tf.programs.op_names import is_gradient, own_name, scope_of, without_calls
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,17 @@ def test_names_without_calls(name, own, path):
 
 def test_scopes_of_gradients_are_those_of_their_ops():
     assert scope_of("gradient_tape/net/dense/MatMul/MatMul_1") == scope_of("net/dense/MatMul")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("gradient_tape/net/dense/MatMul/MatMul_1", True),
+        ("while/gradients/net/mul_grad/Mul", True),
+        ("net/dense/MatMul", False),
+        ("net/gradient/mul", False),
+        ("net/my_gradients_of/mul", False),
+    ],
+)
+def test_gradients_are_known_by_their_names(name, expected):
+    assert is_gradient(name) is expected

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.programs.device_places import DevicePlaces
-from ipu_tf.programs.op_names import LayerScopes
+from ipu_tf.programs.op_names import LayerScopes, is_gradient
 from ipu_tf.runtime.execution.nonfinite_replay import (
     Replay,
     ReplayLog,
@@ -22,7 +22,6 @@ from ipu_tf.runtime.execution.nonfinite_replay import (
     watch,
     watch_tensors,
 )
-from ipu_tf.runtime.execution.underflow import GRADIENT
 from ipu_tf.runtime.execution.underflow_search import UnderflowLog
 from ipu_tf.runtime.tracing.snapshots import Snapshots
 from ipu_tf.runtime.tracing.tracer import Tracer
@@ -138,4 +137,4 @@ def searches_of(
 def _sums_gradients(handle: tf.Tensor) -> bool:
     """Returns whether a program adds gradients to a variable."""
     added = [op.inputs[1] for op in handle.consumers() if op.type == "AssignAddVariableOp"]
-    return any(one.dtype.is_floating and GRADIENT.search(one.op.name) is not None for one in added)
+    return any(one.dtype.is_floating and is_gradient(one.op.name) for one in added)

@@ -6,7 +6,6 @@ compares. Does not know operations with a state, such as random numbers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from ipu_tf.internals.tensorflow import NodeDef, op_def_registry
+from ipu_tf.programs.op_names import is_gradient
 from ipu_tf.runtime.extraction.function_nodes import become_stock
 
 _SMALLEST = 2.0**-24
@@ -24,8 +24,6 @@ _SMALLEST = 2.0**-24
 _LARGEST = 65504.0
 _HALF = tf.float16.as_datatype_enum
 _WIDE = tuple(dtype.as_datatype_enum for dtype in (tf.float64, tf.float32))
-GRADIENT = re.compile(r"\bgradient(_tape|s)\b")
-"""Is found in the names of operations of gradients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ class LostValues:
 
 def can_lose(node: NodeDef) -> bool:
     """Returns whether a node of a FunctionDef is a gradient whose values may become 0."""
-    if not GRADIENT.search(node.name):
+    if not is_gradient(node.name):
         return False
     if op_def_registry.get(node.op).is_stateful and not node.op.startswith("Ipu"):
         return False
