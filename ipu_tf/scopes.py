@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 import tensorflow as tf
 
 from ipu_tf.config.poplar_options import parse_partials
+from ipu_tf.planner.stage_planning import StagePlanning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class ScopeState:
         on_ipu: Whether `ipu_scope` is open.
         outside: Whether `outside_compilation_scope` is open: the host runs the operation.
         shard: The IPU of the innermost `ipu_shard`.
+        planning: What stages say of the planners, by the path of their layers; "" for all.
     """
 
     stochastic_rounding: bool | None = None
@@ -35,6 +37,7 @@ class ScopeState:
     on_ipu: bool = False
     outside: bool = False
     shard: int | None = None
+    planning: Mapping[str, StagePlanning] | None = None
 
 
 _DEVICE = re.compile(r"(?:/[^/]+)*?/?(?:device:)?IPU:\d+", re.IGNORECASE)
@@ -87,6 +90,17 @@ def partials_type(override_type: object) -> contextlib.AbstractContextManager[No
             f"partials_type takes tf.float16 or tf.float32. Received: {override_type!r}."
         )
     return _overriding(partials=partials)
+
+
+def stage_planning(
+    planning: Mapping[str, StagePlanning] | None,
+) -> contextlib.AbstractContextManager[None]:
+    """Sets what stages of a pipeline say of the planners, for the operations created inside.
+
+    Args:
+        planning: By the path of the layers of a stage; "" for all operations. None ends it.
+    """
+    return _overriding(planning=planning)
 
 
 @contextlib.contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -62,18 +63,44 @@ def planner_options(options: Mapping[str, object], path: str) -> PlannerOptions:
         TypeError: A key is not a string.
         ValueError: The partials type is unknown, or the proportion is not in (0, 1].
     """
-    for key in options:
-        if not isinstance(key, str):
-            raise TypeError(
-                f"The keys of {path} are option names. Received: {key!r} of type "
-                f"{type(key).__name__}."
-            )
-    found: dict[str, Any] = {}
-    if PARTIALS_KEY in options:
-        found["partials"] = _partials(options[PARTIALS_KEY], path)
-    if PROPORTION_KEY in options:
-        found["available_memory_proportion"] = _proportion(options[PROPORTION_KEY], path)
-    return PlannerOptions(**found)
+    return PlannerOverrides.of(options, path).over(PlannerOptions())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerOverrides:
+    """What a dictionary of Poplar options says of a planner; None says nothing.
+
+    Attributes:
+        partials: As in `PlannerOptions`.
+        available_memory_proportion: As in `PlannerOptions`.
+    """
+
+    partials: Partials | None = None
+    available_memory_proportion: float | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], path: str) -> PlannerOverrides:
+        """Returns those of a dictionary; see `planner_options` for arguments and errors."""
+        for key in options:
+            if not isinstance(key, str):
+                raise TypeError(
+                    f"The keys of {path} are option names. Received: {key!r} of type "
+                    f"{type(key).__name__}."
+                )
+        has_partials, has_proportion = (key in options for key in _KEYS)
+        return cls(
+            partials=_partials(options[PARTIALS_KEY], path) if has_partials else None,
+            available_memory_proportion=(
+                _proportion(options[PROPORTION_KEY], path) if has_proportion else None
+            ),
+        )
+
+    def over(self, configured: PlannerOptions) -> PlannerOptions:
+        """Returns the options where these say nothing, and else these."""
+        given = {name: getattr(self, name) for name in self.__slots__}
+        return dataclasses.replace(
+            configured, **{name: value for name, value in given.items() if value is not None}
+        )
 
 
 def keys_without_effect(options: Mapping[str, object], path: str) -> tuple[str, ...]:

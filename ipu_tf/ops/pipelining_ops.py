@@ -12,7 +12,10 @@ import tensorflow as tf
 
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
 from ipu_tf.compiler.recomputation import marks
+from ipu_tf.config.poplar_options import PlannerOverrides, keys_without_effect
 from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.planner.shapes import Family
+from ipu_tf.planner.stage_planning import StagePlanning
 from ipu_tf.tile_program.device_program import Schedule
 
 logger = logging.getLogger(__name__)
@@ -145,6 +148,59 @@ class PipelineStageOptions:
                     f"Received: {options!r}."
                 )
             object.__setattr__(self, name, dict(options))
+
+    def overrides(self, path: str) -> dict[Family, PlannerOverrides]:
+        """Returns what they say of the planners.
+
+        Args:
+            path: The argument that they were given as, for messages.
+
+        Raises:
+            ValueError: A value of the planners is unknown or out of its range.
+        """
+        given: dict[Family, tuple[str, Mapping[str, str]]] = {
+            "matmul": (f"{path}.matmul_options", self.matmul_options or {}),
+            "conv": (f"{path}.convolution_options", self.convolution_options or {}),
+        }
+        idle = [
+            key for name, options in given.values() for key in keys_without_effect(options, name)
+        ]
+        idle += [f"{path}.slice_options[{key!r}]" for key in self.slice_options or {}]
+        if idle:
+            logger.info("These options have no effect: %s.", ", ".join(idle))
+        return {
+            family: PlannerOverrides.of(options, name)
+            for family, (name, options) in given.items()
+            if options
+        }
+
+
+def planning_of_stages(
+    forward: Sequence[PipelineStageOptions] | None,
+    backward: Sequence[PipelineStageOptions] | None,
+    stages: int,
+) -> tuple[StagePlanning, ...] | None:
+    """Returns what the options of each stage say of the planners, None if there are none.
+
+    Args:
+        forward: `forward_propagation_stages_poplar_options`, of one entry a stage, or None.
+        backward: `backward_propagation_stages_poplar_options`, the same.
+        stages: The number of stages.
+
+    Raises:
+        ValueError: A value is unknown or out of its range.
+    """
+    passes: dict[str, list[dict[Family, PlannerOverrides]]] = {}
+    for name, options in (("forward", forward), ("backward", backward)):
+        path = f"{name}_propagation_stages_poplar_options"
+        passes[name] = [
+            {} if options is None else options[stage].overrides(f"{path}[{stage}]")
+            for stage in range(stages)
+        ]
+    if not any(any(of_pass) for of_pass in passes.values()):
+        return None
+    pairs = zip(passes["forward"], passes["backward"], strict=True)
+    return tuple(StagePlanning(forward=ahead, backward=back) for ahead, back in pairs)
 
 
 @tf.autograph.experimental.do_not_convert

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import tensorflow as tf
@@ -16,8 +16,10 @@ from ipu_tf.ops.pipelining_ops import (
     PipelineStageOptions,
     RecomputationMode,
     check_depth,
+    planning_of_stages,
     warn_about_idle_options,
 )
+from ipu_tf.planner.stage_planning import StagePlanning
 
 DtypeOption: TypeAlias = Any | Callable[[Any], Any]
 """A type, its name, a function from a tensor or variable to one of these, or None."""
@@ -43,6 +45,8 @@ class PipelineArguments:
         ipus: IPU of each function, stage after stage.
         count: Micro-batches of a weight update: an int, or a scalar tensor that the program knows.
         serialization: Micro-batches that each stage runs before the next stage begins.
+        planning: What the options of each stage say of the planners; None for nothing.
+        update_planning: The same of the weight update.
     """
 
     stages: tuple[tuple[Callable[..., object], ...], ...]
@@ -66,6 +70,8 @@ class PipelineArguments:
     accumulate_outfeed_dtype: DtypeOption
     outfeed_mask: tuple[bool, ...] | None
     reduction_method: Method
+    planning: tuple[StagePlanning, ...] | None
+    update_planning: StagePlanning | None
 
     @property
     def training(self) -> bool:
@@ -150,10 +156,14 @@ def checked(
             "The pipelining schedule Interleaved trains one stage on an IPU. Use "
             f"PipelineSchedule.Grouped or Sequential. Received: device_mapping={list(ipus)}."
         )
-    for name, options in stage_options.items():
-        _check_stage_options(name, options, len(stages))
-    if weight_update_options is not None:
-        _check_options_type("weight_update_poplar_options", weight_update_options)
+    forward, backward = (
+        _stage_options(name, stage_options.get(name), len(stages))
+        for name in (
+            "forward_propagation_stages_poplar_options",
+            "backward_propagation_stages_poplar_options",
+        )
+    )
+    planning = planning_of_stages(forward, backward, len(stages))
     _check_flags({**flags, "replicated_optimizer_state_sharding": sharding})
     warn_about_idle_options(flags, "The pipeline")
     made: Callable[..., PipelineArguments] = PipelineArguments
@@ -170,6 +180,8 @@ def checked(
         outfeed_loss=bool(outfeed_loss),
         outfeed_mask=_mask(outfeed_mask, outfeed_loss, training=training),
         reduction_method=method,
+        planning=planning,
+        update_planning=_update_planning(weight_update_options),
         **flags,
         **others,
     )
@@ -301,9 +313,17 @@ def _check_serialization(
         )
 
 
-def _check_stage_options(name: str, options: Any, stages: int) -> None:
+def _stage_options(
+    name: str, options: object, stages: int
+) -> Sequence[PipelineStageOptions] | None:
+    """Returns the options of stages.
+
+    Raises:
+        TypeError: They are no list of options.
+        ValueError: They are not one entry a stage.
+    """
     if options is None:
-        return
+        return None
     if not isinstance(options, list | tuple):
         raise TypeError(f"`{name}` must be a list of PipelineStageOptions. Received: {options!r}.")
     if len(options) != stages:
@@ -313,6 +333,21 @@ def _check_stage_options(name: str, options: Any, stages: int) -> None:
         )
     for option in options:
         _check_options_type(name, option)
+    return options
+
+
+def _update_planning(options: object) -> StagePlanning | None:
+    """Returns what options of the weight update say of the planners.
+
+    Raises:
+        TypeError: They are none.
+        ValueError: A value is unknown or out of its range.
+    """
+    if options is None:
+        return None
+    name = "weight_update_poplar_options"
+    _check_options_type(name, options)
+    return StagePlanning(forward=cast("PipelineStageOptions", options).overrides(name))
 
 
 def _check_options_type(name: str, options: Any) -> None:

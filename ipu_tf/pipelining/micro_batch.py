@@ -14,6 +14,7 @@ from ipu_tf.internals.tensorflow import ConcreteFunction, VariableWatcher
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.gradients import Gradients, gradients_of
 from ipu_tf.pipelining.stages import StageResults, check_captures, run_stages
+from ipu_tf.scopes import stage_planning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +143,13 @@ class MicroBatch:
     def _trace_update(self, gradients: Gradients) -> list[tf.Tensor]:
         """Traces the update inside of the micro-batch, whose tensors it may read; returns these."""
         graph = tf.compat.v1.get_default_graph()
-        update = trace(
-            gradients.apply,
-            (gradients.sum_specs, gradients.captured_specs),
-            name=f"{self._name}_update",
-        )
+        planning = self._arguments.update_planning
+        with stage_planning(None if planning is None else {"": planning}):
+            update = trace(
+                gradients.apply,
+                (gradients.sum_specs, gradients.captured_specs),
+                name=f"{self._name}_update",
+            )
         self.traced.update = update
         read = [
             (position, outer)

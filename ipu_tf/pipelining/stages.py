@@ -14,6 +14,8 @@ from ipu_tf.internals.tensorflow import FuncGraph, get_resource_handle_data
 from ipu_tf.ops import internal_ops
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.pipelining.arguments import PipelineArguments
+from ipu_tf.planner.stage_planning import StagePlanning
+from ipu_tf.scopes import stage_planning
 
 _HANDLES = frozenset({tf.resource, tf.variant})
 
@@ -66,7 +68,11 @@ def run_stages(
         for part, function in enumerate(functions):
             first = len(graph.get_operations())
             label = f"{name}_stage_{number}" + (f"_{part}" if len(functions) > 1 else "")
-            with tf.name_scope(label) as scope, internal_ops.numbered(index):
+            with (
+                tf.name_scope(label) as scope,
+                internal_ops.numbered(index),
+                stage_planning(_planning(arguments.planning, number)),
+            ):
                 # A stage may change a dict that it gets.
                 given = tf.nest.flatten((values, by_name, index))
                 results = function(*values, **by_name)
@@ -78,6 +84,13 @@ def run_stages(
         packed = found[0] if len(found) == 1 else tf.nest.flatten(found)
         values, by_name = _as_list(packed), {}
     return StageResults(tensors=values, packed=packed, scopes=tuple(scopes))
+
+
+def _planning(
+    stages: Sequence[StagePlanning] | None, number: int
+) -> Mapping[str, StagePlanning] | None:
+    """Returns what the options of a stage say of the planners, for all of its layers."""
+    return None if stages is None else {"": stages[number]}
 
 
 def check_captures(graph: FuncGraph) -> None:

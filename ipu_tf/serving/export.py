@@ -115,7 +115,7 @@ def export_pipeline(
         inputs: Values for the first stage, the same for every micro-batch.
         device_mapping: IPU of each stage; stage i is on IPU i by default.
         pipeline_schedule: Order of the stages; Grouped by default.
-        poplar_options: Options of each stage; checked, without effect.
+        poplar_options: Options of each stage.
         name: Name of the pipeline.
         predict_step_signature: See there; of the first stage, without `inputs`.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
+from ipu_tf import scopes
 from ipu_tf.base import spans
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.graphs import in_jitted_function, is_in_loop_body
@@ -155,6 +156,7 @@ def traced(call: ProgramCall, program: Program, run: Callable[[], object]) -> Pr
         spans.span("trace", "trace", program=program.name),
         variables_of(call.subject),
         hooks.tracing(tracer),
+        scopes.stage_planning(deployments.planning_of(call.owner)),
     ):
         outputs = boundary.without_operations(run())
     tracer.finish(outputs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Deployment, Offload, with_short_paths
 from ipu_tf.config import device_configuration
 from ipu_tf.keras.deployment.model_pipeline import (
@@ -12,7 +14,8 @@ from ipu_tf.keras.deployment.model_pipeline import (
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.training_state import StatefulModel
-from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name
+from ipu_tf.ops.pipelining_ops import RecomputationMode, planning_of_stages, schedule_name
+from ipu_tf.planner.stage_planning import StagePlanning
 from ipu_tf.runtime.extraction import deployments
 from ipu_tf.strategy import IPUStrategy
 
@@ -52,6 +55,28 @@ def device_pipeline(model: StatefulModel, function: str) -> Deployment | None:
         offload=offload_of(options),
         may_move_state=options.offload_weight_update_variables is None,
     )
+
+
+@deployments.register_planning
+def stage_planning(model: StatefulModel) -> Mapping[str, StagePlanning] | None:
+    """Returns what the options of a model's stages say of the planners, None if they say nothing.
+
+    Raises:
+        ValueError: There is not one entry a stage, or a value is unknown or out of its range.
+    """
+    options = model.ipu_training_state.pipelining
+    passes = (
+        options.forward_propagation_stages_poplar_options,
+        options.backward_propagation_stages_poplar_options,
+    )
+    pipeline = pipeline_of_model(model) if any(passes) else None
+    if pipeline is None:
+        return None
+    planning = planning_of_stages(*passes, pipeline.stages)
+    if planning is None:
+        return None
+    stages = with_short_paths(pipeline.stage_of_layers, model.name)
+    return {path: planning[stage] for path, stage in stages.items()}
 
 
 def offload_of(options: PipeliningOptions) -> Offload:

@@ -66,7 +66,8 @@ class PipeliningOptions:
         recomputation_mode: How stages recompute activations; Auto leaves it to the schedule.
         forward_propagation_stages_poplar_options: Options of the forward pass of each stage.
         backward_propagation_stages_poplar_options: Options of the backward pass of each stage.
-        weight_update_poplar_options: Options of the weight update.
+        weight_update_poplar_options: Options of the weight update; checked, without effect: an
+            optimizer of Keras has no products that are planned.
         offload_weight_update_variables: Whether the optimizer state lies in streaming memory.
         replicated_optimizer_state_sharding: Whether replicas share out the optimizer state, in
             streaming memory or on the tiles.
@@ -239,4 +240,6 @@ def _stage_options(name: str, value: Any) -> tuple[PipelineStageOptions, ...]:
         isinstance(options, PipelineStageOptions) for options in value
     ):
         raise TypeError(f"`{name}` must be a list of PipelineStageOptions. Received: {value!r}.")
+    for stage, options in enumerate(value):
+        options.overrides(f"{name}[{stage}]")  # Checks the values.
     return tuple(value)

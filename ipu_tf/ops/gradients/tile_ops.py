@@ -16,20 +16,34 @@ from ipu_tf.internals.tensorflow import gradient_registry
 from ipu_tf.ops.gradients import shared_matrices
 from ipu_tf.ops.kernels import library
 from ipu_tf.ops.kernels.apply import tile_op
-from ipu_tf.ops.kernels.numerics import TileNumerics, numerics_for
+from ipu_tf.ops.kernels.numerics import (
+    GRADIENT_PLANNING,
+    TileNumerics,
+    numerics_for,
+    with_planning,
+)
 from ipu_tf.ops.kernels.twins import TWINS
 
 Gradients = tuple[tf.Tensor | None, ...]
 
 
 def numerics_of(op: tf.Operation, stock: str) -> TileNumerics:
-    """Returns the numerics that `op` was created with, on the current machine."""
-    return dataclasses.replace(
+    """Returns the numerics of the gradients of `op`, on the current machine.
+
+    They are those that it was created with, but stages of a pipeline have planner options for each
+    pass.
+    """
+    numerics = dataclasses.replace(
         numerics_for(TWINS[stock].family, config.device_configuration()),
         partials=op.get_attr("partials").decode(),
         stochastic_rounding=op.get_attr("rounding") == b"stochastic",
         nanoo=op.get_attr("nanoo"),
     )
+    try:
+        planning = op.get_attr(GRADIENT_PLANNING)
+    except ValueError:  # The op is in no stage with options.
+        return numerics
+    return with_planning(numerics, planning.decode())
 
 
 def conv_attributes(op: tf.Operation) -> dict[str, object]:

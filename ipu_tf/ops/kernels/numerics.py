@@ -11,14 +11,20 @@ import logging
 from dataclasses import dataclass
 
 from ipu_tf import scopes
+from ipu_tf.base import call_path
 from ipu_tf.config import DeviceConfiguration
+from ipu_tf.config.device import PlannerOptions
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.planner.planner import plan_op
 from ipu_tf.planner.shapes import Family
+from ipu_tf.planner.stage_planning import StagePlanning, planning_at
 
 _LOG = logging.getLogger(__name__)
 _UNBOUNDED_TILE_BYTES = 2**62
+
+GRADIENT_PLANNING = "_ipu_gradient_planning"
+"""Attribute of tile ops in stages of a pipeline: the planner options of their gradients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +69,26 @@ class TileNumerics:
         )
 
 
-def numerics_for(family: Family, configuration: DeviceConfiguration) -> TileNumerics:
-    """Returns the numerics of an op of `family` here: the configuration with scopes' overrides."""
-    options = configuration.matmul if family == "matmul" else configuration.conv
+def numerics_for(
+    family: Family,
+    configuration: DeviceConfiguration,
+    *,
+    layer: str | None = None,
+    backward: bool = False,
+) -> TileNumerics:
+    """Returns the numerics of an op here: the configuration with the overrides of scopes.
+
+    Args:
+        family: The family of the op.
+        configuration: The device.
+        layer: Path of its layer; None for the layer that is being called.
+        backward: Whether it is a gradient of an op of the layer.
+    """
     scope = scopes.current()
     stochastic = configuration.stochastic_rounding != "off"
     if scope.stochastic_rounding is not None:
         stochastic = scope.stochastic_rounding
+    options = _options(family, configuration, _stage(layer), backward=backward)
     return TileNumerics(
         target=configuration.target,
         partials=scope.partials or options.partials,
@@ -78,3 +97,50 @@ def numerics_for(family: Family, configuration: DeviceConfiguration) -> TileNume
         nanoo=configuration.nanoo,
         out_of_memory=configuration.out_of_memory,
     )
+
+
+def planning_of_gradients(
+    family: Family, configuration: DeviceConfiguration, layer: str
+) -> dict[str, str]:
+    """Returns the attribute of an op that has the planner options of its gradients.
+
+    There is none where no stage of a pipeline has options: gradients then take those of the op.
+
+    Args:
+        family: The family of the op.
+        configuration: The device.
+        layer: Path of its layer.
+    """
+    stage = _stage(layer)
+    if stage is None:
+        return {}
+    options = _options(family, configuration, stage, backward=True)
+    partials = scopes.current().partials or options.partials
+    return {GRADIENT_PLANNING: f"{partials} {options.available_memory_proportion!r}"}
+
+
+def with_planning(numerics: TileNumerics, planning: str) -> TileNumerics:
+    """Returns numerics with the planner options of an attribute `GRADIENT_PLANNING`."""
+    partials, proportion = planning.split()
+    return dataclasses.replace(
+        numerics, partials=partials, available_memory_proportion=float(proportion)
+    )
+
+
+def _options(
+    family: Family,
+    configuration: DeviceConfiguration,
+    stage: StagePlanning | None,
+    *,
+    backward: bool,
+) -> PlannerOptions:
+    configured = configuration.matmul if family == "matmul" else configuration.conv
+    return configured if stage is None else stage.options(family, configured, backward=backward)
+
+
+def _stage(layer: str | None) -> StagePlanning | None:
+    """Returns what the stage of a layer, None for that being called, says of the planners."""
+    stages = scopes.current().planning
+    if stages is None:
+        return None
+    return planning_at(call_path.current().path if layer is None else layer, stages)

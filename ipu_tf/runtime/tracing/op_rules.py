@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.tensorflow import is_recording
-from ipu_tf.ops.kernels.numerics import numerics_for
+from ipu_tf.ops.kernels.numerics import numerics_for, planning_of_gradients
 from ipu_tf.ops.kernels.op_shapes import OpInputs, Untileable
 from ipu_tf.ops.kernels.twins import (
     STOCK_OF,
@@ -24,7 +24,7 @@ from ipu_tf.ops.kernels.twins import (
     tile_attributes,
 )
 from ipu_tf.planner.plan import OpShape, Plan
-from ipu_tf.programs.op_names import scope_of
+from ipu_tf.programs.op_names import is_gradient, scope_of
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.runtime.tracing import (
     accumulation_updates,
@@ -73,11 +73,18 @@ def _tile_op(trace: TracingState, request: OpRequest) -> OpRequest:
     except Untileable as reason:
         trace.add_native(request.op_type, request.name, str(reason))
         return request
-    numerics = numerics_for(twin.family, trace.configuration)
+    layer = trace.layer_of(request.name)
+    numerics = numerics_for(
+        twin.family, trace.configuration, layer=layer, backward=is_gradient(request.name)
+    )
     plan = plan_for(shape, numerics, None, request.name)
     _record(trace, request, request.op_type, shape, plan, numerics.stochastic_rounding)
-    own = attributes.to_protos(tile_attributes(plan, numerics, trace.next_stream()))
-    return request.changed(op_type=twin.tile_op, attrs={**request.attrs, **own})
+    own = {
+        **tile_attributes(plan, numerics, trace.next_stream()),
+        **planning_of_gradients(twin.family, trace.configuration, layer),
+    }
+    attrs = {**request.attrs, **attributes.to_protos(own)}
+    return request.changed(op_type=twin.tile_op, attrs=attrs)
 
 
 def _face_op(trace: TracingState, request: OpRequest) -> OpRequest:
@@ -87,8 +94,13 @@ def _face_op(trace: TracingState, request: OpRequest) -> OpRequest:
     own = attributes.from_protos(request.attrs)
     plan = plan_from_attributes(stock, own)
     _record(trace, request, stock, shape, plan, own["rounding"] == "stochastic")
-    stream = attributes.to_protos({"stream": trace.next_stream()})
-    return request.changed(attrs={**request.attrs, **stream})
+    changed: dict[str, attributes.PlainValue] = {
+        "stream": trace.next_stream(),
+        **planning_of_gradients(
+            TWINS[stock].family, trace.configuration, trace.layer_of(request.name)
+        ),
+    }
+    return request.changed(attrs={**request.attrs, **attributes.to_protos(changed)})
 
 
 def _cast(trace: TracingState, request: OpRequest) -> OpRequest:
