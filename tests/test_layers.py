@@ -56,7 +56,16 @@ KERAS_FLOORS = (
 )
 """The same within `ipu_tf.keras`, whose own names are above all of these."""
 
-OF_ANY_KERAS = ("adapters", "data", "loop", "replication", "steps")
+OF_ANY_KERAS = (
+    "adapters",
+    "data",
+    "deployment",
+    "loop",
+    "pipeline",
+    "replication",
+    "steps",
+    "training_state",
+)
 """Rooms of `ipu_tf.keras` that see models through adapters, so any Keras can have one."""
 
 OF_KERAS_3 = {"data/input_shapes.py", "data/step_specs.py", "steps/step_tracing.py"}
@@ -154,6 +163,7 @@ def is_of_a_keras(name):
 def test_rooms_of_any_keras_know_none():
     keras, known = PACKAGE / "keras", {*modules(), "keras.tree"}
     paths = [path for room in OF_ANY_KERAS for path in (keras / room).rglob("*.py")]
+    paths += [path for room in OF_ANY_KERAS for path in keras.glob(f"{room}.py")]
     knowing = {
         path.relative_to(keras).as_posix()
         for path in paths

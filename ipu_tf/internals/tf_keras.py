@@ -11,6 +11,9 @@ import tf_keras
 # The class of functional models, which tf_keras does not export.
 from tf_keras.src.engine.functional import Functional as TfKerasFunctional
 
+# The class of symbolic tensors, exported in a private namespace alone.
+from tf_keras.src.engine.keras_tensor import KerasTensor as TfKerasTensor
+
 # How `fit` makes batches of arrays, weights their classes, and unpacks them.
 from tf_keras.src.engine import data_adapter
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import keras
 import tensorflow as tf
 
-from ipu_tf.keras.adapters.models import adapter_of
+from ipu_tf.keras.adapters.graphs import Layer, Model
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
@@ -22,6 +21,7 @@ from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph
 from ipu_tf.keras.pipeline.pipeline import Pipeline, pipeline_of
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
+from ipu_tf.keras.pipeline.scope import may_have_stages
 from ipu_tf.keras.pipeline.stages import Stages
 from ipu_tf.keras.pipeline.symbolic import LayerCalls
 from ipu_tf.strategy.open_scope import are_one
@@ -39,7 +39,7 @@ class AssignedStages:
     """
 
     stages: Stages = ()
-    layers: tuple[keras.Layer, ...] = ()
+    layers: tuple[Layer, ...] = ()
 
 
 NO_STAGES = AssignedStages()
@@ -70,11 +70,11 @@ class TrainingState:
     asynchronous_callbacks: bool = False
     assigned_stages: AssignedStages | None = None
 
-    def may_pipeline(self, model: object) -> bool:
+    def may_pipeline(self, model: Model) -> bool:
         """Returns whether any stage was assigned or recorded, without reading the model's calls."""
         if self.assigned_stages is not None:
             return self.assigned_stages != NO_STAGES
-        return adapter_of(model).may_have_stages
+        return may_have_stages(model)
 
     def stages_of(self, graph: LayerGraph) -> Stages:
         """Returns the stage of each layer invocation of a model's graph.
@@ -116,12 +116,17 @@ class StatefulModel:
     name: str
     built: bool
     compiled: Any
+    compute_dtype: str
     run_eagerly: bool
     steps_per_execution: int
     distribute_strategy: tf.distribute.Strategy
+    layers: Any
+    variables: Any
     inputs: Any
+    outputs: Any
     call: Callable[..., Any]
     get_config: Callable[[], dict[str, Any]]
+    get_build_config: Callable[[], dict[str, Any] | None]
     train_function: Callable[[Any], Any] | None
     test_function: Callable[[Any], Any] | None
     predict_function: Callable[[Any], Any] | None

@@ -1,1 +1,1 @@
-"""What the loop asks of a Keras: protocols, which the room of each Keras implements."""
+"""What loops and pipelines ask of a Keras: protocols, which the room of each Keras implements."""

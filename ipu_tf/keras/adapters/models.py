@@ -105,10 +105,6 @@ class ModelAdapter(Protocol):
         """Whether pipelines, exports and estimates can read the graph of its layers."""
 
     @property
-    def may_have_stages(self) -> bool:
-        """Whether a layer was made or called in the scope of a pipeline stage."""
-
-    @property
     def trainable_weights(self) -> list[Weight]:
         """The weights that training updates."""
 

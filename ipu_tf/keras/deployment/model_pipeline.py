@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-import keras
-
-from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.keras.adapters.graphs import graphs_of
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline import stages as stage_rules
@@ -28,7 +26,7 @@ def layer_graph(model: StatefulModel) -> LayerGraph:
         ValueError: The layers of a subclassed model cannot be seen.
     """
     check_has_graph(model, "pipeline stages")
-    if isinstance(model, keras.Sequential | KerasFunctional):
+    if graphs_of(model).kind(model) in ("sequential", "functional"):
         return graph_of(model)
     return model.ipu_layer_calls.graph(model)
 

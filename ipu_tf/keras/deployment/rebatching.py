@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.keras.adapters.models import adapter_of
@@ -38,16 +38,16 @@ def retracer(
         return None
     if function != "train_step" or own or not isinstance(batch, tuple) or len(batch) != 2:
         return None
-    if not all(map(_has_samples, keras.tree.flatten(batch))):
+    if not all(map(_has_samples, tree.flatten(batch))):
         return None
     alive = weakref.ref(model)
-    shapes = keras.tree.map_structure(_without_samples, batch)
+    shapes = tree.map_structure(_without_samples, batch)
 
     def traced(samples: int) -> TracedStep | None:
         model = alive()
         if model is None:
             return None
-        inputs, targets = keras.tree.map_structure(lambda spec: _with(samples, spec), shapes)
+        inputs, targets = tree.map_structure(lambda spec: _with(samples, spec), shapes)
         step, _ = trace_training(
             model,
             batch_size=samples,

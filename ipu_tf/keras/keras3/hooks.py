@@ -22,10 +22,10 @@ from ipu_tf.internals.keras_training import element_spec_of
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages
 from ipu_tf.keras.extensions import IPUExtensions
+from ipu_tf.keras.keras3.graph_adapter import GRAPHS, shapes_of
 from ipu_tf.keras.loop.execution import batch_spec
 from ipu_tf.keras.loop.step_checks import runs_on_ipu
 from ipu_tf.keras.loop.training_loop import TrainingLoop
-from ipu_tf.keras.pipeline import symbolic
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.saving.model_files import OptionFiles, read_options, take_options
 from ipu_tf.keras.saving.options_config import set_options
@@ -215,9 +215,9 @@ class KerasHooks(IPUExtensions, keras.Model):
         """
         super()._post_build()
         given = self._build_shapes_dict or {}
-        if len(given) == 1 and symbolic.has_tensors(given):
+        if len(given) == 1 and GRAPHS.tensors_in(given):
             (self.ipu_layer_calls.seen_inputs,) = given.values()
-        self._build_shapes_dict = symbolic.shapes_of(given) if given else None
+        self._build_shapes_dict = shapes_of(given) if given else None
         by_user = not keras_layer_path()  # Otherwise a call builds it, or a model around it.
         is_subclass = not isinstance(self, keras.Sequential | KerasFunctional)
         if by_user and is_subclass and self.ipu_training_state.assigned_stages is None:

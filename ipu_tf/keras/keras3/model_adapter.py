@@ -10,7 +10,6 @@ from typing import cast
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras_graphs import inbound_nodes
 from ipu_tf.internals.keras_layers import layers_within, seed_generators_of, takes_training
 from ipu_tf.internals.keras_optimizers import set_strategy_of
 from ipu_tf.internals.keras_training import (
@@ -23,7 +22,6 @@ from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of
 from ipu_tf.keras.keras3.loop_adapter import LOOP, Keras3Loop
 from ipu_tf.keras.keras3.optimizer_adapter import Keras3Optimizer
-from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
 from ipu_tf.programs.op_names import LOSS, METRICS
 
 
@@ -62,16 +60,6 @@ class Keras3Model:
     def has_layer_graph(self) -> bool:
         """Whether pipelines, exports and estimates can read the graph of its layers."""
         return True
-
-    @property
-    def may_have_stages(self) -> bool:
-        """Whether a layer was made or called in the scope of a pipeline stage."""
-        return any(
-            recorded_stage(layer) is not None
-            or was_called_in_stage(layer)
-            or any(recorded_stage(node) is not None for node in inbound_nodes(layer))
-            for layer in layers_within(self.stock)
-        )
 
     @property
     def trainable_weights(self) -> list[Weight]:

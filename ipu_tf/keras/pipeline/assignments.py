@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import keras
-
-from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
+from ipu_tf.keras.adapters.graphs import Layer, Model, graphs_of
 from ipu_tf.keras.pipeline.scope import check_stage
 
 
@@ -21,12 +19,12 @@ class SequentialLayerPipelineStageAssignment:
 
     is_nested_model = False
 
-    def __init__(self, layer: keras.Layer, pipeline_stage: int | None = None) -> None:
+    def __init__(self, layer: Layer, pipeline_stage: int | None = None) -> None:
         self._layer = layer
         self.pipeline_stage = pipeline_stage
 
     @property
-    def layer(self) -> keras.Layer:
+    def layer(self) -> Layer:
         """The layer."""
         return self._layer
 
@@ -55,9 +53,7 @@ class ModelLayerPipelineStageAssignment(SequentialLayerPipelineStageAssignment):
         pipeline_stage: Its stage, None for none yet.
     """
 
-    def __init__(
-        self, layer: keras.Layer, node_index: int, pipeline_stage: int | None = None
-    ) -> None:
+    def __init__(self, layer: Layer, node_index: int, pipeline_stage: int | None = None) -> None:
         super().__init__(layer, pipeline_stage)
         self._node_index = node_index
 
@@ -92,14 +88,12 @@ class SequentialNestedModelPipelineStageAssignment:
 
     is_nested_model = True
 
-    def __init__(
-        self, nested_model: keras.Model, pipeline_stage_assignments: Sequence[Any]
-    ) -> None:
+    def __init__(self, nested_model: Model, pipeline_stage_assignments: Sequence[Any]) -> None:
         self._nested_model = nested_model
         self._assignments = list(pipeline_stage_assignments)
 
     @property
-    def nested_model(self) -> keras.Model:
+    def nested_model(self) -> Model:
         """The nested model."""
         return self._nested_model
 
@@ -126,7 +120,7 @@ class NestedModelPipelineStageAssignment(SequentialNestedModelPipelineStageAssig
     """
 
     def __init__(
-        self, nested_model: keras.Model, node_index: int, pipeline_stage_assignments: Sequence[Any]
+        self, nested_model: Model, node_index: int, pipeline_stage_assignments: Sequence[Any]
     ) -> None:
         super().__init__(nested_model, pipeline_stage_assignments)
         self._node_index = node_index
@@ -146,7 +140,8 @@ class FunctionalNestedModelPipelineStageAssignment(NestedModelPipelineStageAssig
     """The stages of the layers of a nested model in one call of it in a functional model."""
 
 
-def _inbound_layers(layer: keras.Layer, node_index: int) -> Any:
-    tensors = inbound_nodes(layer)[node_index].input_tensors
-    layers = [history_of(tensor).operation for tensor in tensors]
+def _inbound_layers(layer: Layer, node_index: int) -> Any:
+    graphs = graphs_of(layer)
+    producers = map(graphs.producer_of, graphs.operands_of(graphs.nodes(layer)[node_index]))
+    layers = [None if node is None else graphs.operation_of(node) for node in producers]
     return layers[0] if len(layers) == 1 else layers

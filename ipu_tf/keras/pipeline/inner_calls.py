@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
+from ipu_tf.keras.adapters.graphs import GraphAdapter, Model, Node, graphs_of
 from ipu_tf.keras.pipeline.scope import outside_of_stages
 
 _CALL_ATTRIBUTE = "_ipu_tf_inner_call"
@@ -16,7 +17,7 @@ _CALL_ATTRIBUTE = "_ipu_tf_inner_call"
 class SymbolicCallError(ValueError):
     """Says that the `call` of a model does not run on symbolic inputs."""
 
-    def __init__(self, model: keras.Model, inputs: str, error: Exception) -> None:
+    def __init__(self, model: Model, inputs: str, error: Exception) -> None:
         super().__init__(
             f"The layers of model '{model.name}' cannot be assigned to pipeline stages, because "
             "its `call` does not run on symbolic inputs. In `call`, use layers and keras.ops "
@@ -39,9 +40,7 @@ class InnerCall:
     outputs: tuple[Any, ...]
 
 
-def symbolic_call(
-    model: keras.Model, args: Any, kwargs: Any, strategy: tf.distribute.Strategy
-) -> Any:
+def symbolic_call(model: Model, args: Any, kwargs: Any, strategy: tf.distribute.Strategy) -> Any:
     """Returns the result of a model's `call` on symbolic tensors; its layers record the call.
 
     Args:
@@ -64,7 +63,7 @@ def symbolic_call(
 
 
 def inner_call(
-    model: keras.Model, node: Any, strategy: tf.distribute.Strategy
+    model: Model, node: Node, strategy: tf.distribute.Strategy
 ) -> InnerCall | SymbolicCallError:
     """Returns the result of a symbolic call of a nested model, or the error that prevents it.
 
@@ -78,50 +77,40 @@ def inner_call(
     Raises:
         RuntimeError: Its `PipelineStage` scopes are nested.
     """
-    found: InnerCall | SymbolicCallError | None = vars(node).get(_CALL_ATTRIBUTE)
-    if found is None:
-        found = vars(node)[_CALL_ATTRIBUTE] = _inner_call(model, node, strategy)
-    return found
+    kept: dict[str, InnerCall | SymbolicCallError] = node.__dict__
+    if _CALL_ATTRIBUTE not in kept:
+        kept[_CALL_ATTRIBUTE] = _inner_call(model, node, strategy)
+    return kept[_CALL_ATTRIBUTE]
 
 
 def _inner_call(
-    model: keras.Model, node: Any, strategy: tf.distribute.Strategy
+    model: Model, node: Node, strategy: tf.distribute.Strategy
 ) -> InnerCall | SymbolicCallError:
-    args, kwargs = fresh(node.arguments.args), fresh(node.arguments.kwargs)
+    graphs = graphs_of(model)
+    args, kwargs = (fresh(graphs, given) for given in graphs.arguments_of(node))
     try:
         outputs = symbolic_call(model, args, kwargs, strategy)
     except SymbolicCallError as error:
         return error.with_traceback(None)
-    return InnerCall(inputs=_tensors((args, kwargs)), outputs=_tensors(outputs))
+    inputs = tuple(graphs.tensors_in((args, kwargs)))
+    return InnerCall(inputs=inputs, outputs=tuple(graphs.tensors_in(outputs)))
 
 
 def inputs_of(args: Any, kwargs: Any) -> str:
     """Returns the shapes and types of symbolic arguments, as text."""
     return str(
-        keras.tree.map_structure(
+        tree.map_structure(
             lambda leaf: (leaf.shape, leaf.dtype) if hasattr(leaf, "shape") else leaf,
             (args, kwargs),
         )
     )
 
 
-def fresh(structure: Any) -> Any:
+def fresh(graphs: GraphAdapter, structure: Any) -> Any:
     """Returns a structure with new symbolic tensors in place of its tensors and specs."""
-    return keras.tree.map_structure(
+    return tree.map_structure(
         lambda leaf: (
-            fresh_tensor(leaf.shape, keras.backend.standardize_dtype(leaf.dtype))
-            if hasattr(leaf, "shape")
-            else leaf
+            graphs.fresh_tensor(leaf.shape, leaf.dtype) if hasattr(leaf, "shape") else leaf
         ),
         structure,
     )
-
-
-def fresh_tensor(shape: Any, dtype: str) -> Any:
-    """Returns a new symbolic tensor."""
-    return keras.KerasTensor(tuple(shape), dtype=dtype)
-
-
-def _tensors(structure: Any) -> tuple[Any, ...]:
-    leaves = keras.tree.flatten(structure)
-    return tuple(leaf for leaf in leaves if isinstance(leaf, keras.KerasTensor))

@@ -1,25 +1,30 @@
 """The graph of a model's layer calls, from which pipeline stages are cut.
 
-The graph is read from Keras' record of symbolic calls: the graph of a functional model, the list
-of a Sequential, and for a subclassed model the calls that its `call` makes on symbolic inputs.
-Nested models are split into their layers, except those whose `call` does not run on symbolic
-inputs; any other layer is one piece. Keras operations that are not layers follow their operands.
+The graph is read from the record that a Keras has of symbolic calls: the graph of a functional
+model, the list of a Sequential, and for a subclassed model the calls that its `call` makes on
+symbolic inputs. Nested models are split into their layers, except those whose `call` does not run
+on symbolic inputs; any other layer is one piece. Operations that are not layers follow their
+operands.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-import keras
 import tensorflow as tf
+from keras import tree
 
-from ipu_tf.internals.keras import KerasFunctional
-from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
-from ipu_tf.internals.keras_layers import first_path_of, layers_within
+from ipu_tf.keras.adapters.graphs import (
+    GraphAdapter,
+    Layer,
+    Model,
+    Node,
+    SymbolicTensor,
+    graphs_of,
+)
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError, inner_call, symbolic_call
 from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
 
@@ -41,7 +46,7 @@ class Invocation:
         parts: The calls inside a nested model; None for a single layer.
     """
 
-    layer: keras.Layer
+    layer: Layer
     node_index: int
     path: str
     ordinal: int = -1
@@ -59,7 +64,7 @@ class LayerGraph:
         invocations: Its calls; those in a nested model are parts of the nested model's call.
     """
 
-    model: keras.Model
+    model: Model
     invocations: tuple[Invocation, ...]
 
     @property
@@ -72,13 +77,13 @@ class LayerGraph:
         return tuple(invocation.recorded_stage for invocation in self.layer_invocations)
 
 
-def graph_of(model: keras.Model) -> LayerGraph:
+def graph_of(model: Model) -> LayerGraph:
     """Returns the layer graph of a functional or Sequential model."""
-    walk = _Walk(model.distribute_strategy)
+    walk = _Walk(graphs_of(model), model.distribute_strategy)
     return LayerGraph(model=model, invocations=walk.model(model).invocations)
 
 
-def graph_of_call(model: keras.Model, args: Sequence[Any], kwargs: dict[str, Any]) -> LayerGraph:
+def graph_of_call(model: Model, args: Sequence[Any], kwargs: dict[str, Any]) -> LayerGraph:
     """Returns the layer graph of a subclassed model, by calling its `call` once more.
 
     Args:
@@ -90,20 +95,15 @@ def graph_of_call(model: keras.Model, args: Sequence[Any], kwargs: dict[str, Any
         RuntimeError: Its `PipelineStage` scopes are nested.
         SymbolicCallError: It cannot be called with symbolic inputs.
     """
-    with keras.name_scope(model.name):  # Gives layers built in the call their paths.
+    graphs = graphs_of(model)
+    with graphs.naming(model):
         outputs = symbolic_call(model, args, kwargs, model.distribute_strategy)
-    inputs = keras.tree.flatten([args, kwargs])
-    walk = _Walk(model.distribute_strategy)
+    inputs = tree.flatten([args, kwargs])
+    walk = _Walk(graphs, model.distribute_strategy)
     part = walk.nodes(
-        model.name, inputs, keras.tree.flatten(outputs), [frozenset()] * len(inputs), _Stages()
+        model.name, inputs, tree.flatten(outputs), [frozenset()] * len(inputs), _Stages()
     )
     return LayerGraph(model=model, invocations=part.invocations)
-
-
-def overrides_call(model: keras.Model) -> bool:
-    """Returns whether a functional or Sequential model overrides `call`."""
-    stock = KerasFunctional if isinstance(model, KerasFunctional) else keras.Sequential
-    return inspect.getattr_static(type(model), "call") is not inspect.getattr_static(stock, "call")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +113,12 @@ class _Stages:
     call_stage: int | None = None
     layer_stage: int | None = None
 
-    def of(self, layer: keras.Layer, node: Any) -> int | None:
+    def of(self, layer: Layer, node: Node | None) -> int | None:
         """Returns the stage of a call of a layer."""
         inner = self.within(layer, node)
         return inner.call_stage if inner.call_stage is not None else inner.layer_stage
 
-    def within(self, layer: keras.Layer, node: Any) -> _Stages:
+    def within(self, layer: Layer, node: Node | None) -> _Stages:
         """Returns the stages that a call of a layer sets for the layers inside."""
         call_stage = self.call_stage
         if call_stage is None and node is not None:
@@ -139,13 +139,14 @@ class _Part:
 class _Walk:
     """Collects invocations; ordinals continue through nested models."""
 
-    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+    def __init__(self, graphs: GraphAdapter, strategy: tf.distribute.Strategy) -> None:
+        self._graphs = graphs
         self._strategy = strategy
         self._count = 0
 
     def model(
         self,
-        model: keras.Model,
+        model: Model,
         inputs: Sequence[Sources] = (frozenset(),),
         stages: _Stages | None = None,
         path: str | None = None,
@@ -153,7 +154,7 @@ class _Walk:
         """Returns the calls in a functional or Sequential model."""
         path = path or model.name
         stages = stages or _Stages(layer_stage=recorded_stage(model))
-        if isinstance(model, keras.Sequential):
+        if self._graphs.kind(model) == "sequential":
             return self._sequential(model, path, frozenset().union(*inputs), stages)
         if len(inputs) != len(model.inputs):
             inputs = [frozenset().union(*inputs)] * len(model.inputs)
@@ -162,29 +163,28 @@ class _Walk:
     def nodes(
         self,
         path: str,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
+        inputs: Sequence[SymbolicTensor],
+        outputs: Sequence[SymbolicTensor],
         input_sources: Sequence[Sources],
         stages: _Stages,
     ) -> _Part:
         """Returns the calls between symbolic tensors."""
         sources = dict(zip(map(id, inputs), input_sources, strict=True))
         invocations = []
-        for node in _post_order(outputs, set(sources)):
-            operands = [sources.get(id(tensor), frozenset()) for tensor in node.input_tensors]
-            layer = node.operation
-            if not isinstance(layer, keras.Layer):
-                results: Sequence[Sources] = [frozenset().union(*operands)] * len(node.outputs)
+        for node in _post_order(self._graphs, outputs, set(sources)):
+            given = self._graphs.operands_of(node)
+            operands = [sources.get(id(tensor), frozenset()) for tensor in given]
+            layer, made = self._graphs.operation_of(node), self._graphs.results_of(node)
+            if self._graphs.kind(layer) == "operation":
+                results: Sequence[Sources] = [frozenset().union(*operands)] * len(made)
             else:
                 invocation, results = self._call(layer, node, path, operands, stages)
                 invocations.append(invocation)
-            sources.update(zip(map(id, node.outputs), results, strict=True))
+            sources.update(zip(map(id, made), results, strict=True))
         results = [sources.get(id(tensor), frozenset()) for tensor in outputs]
         return _Part(invocations=tuple(invocations), outputs=results)
 
-    def _sequential(
-        self, model: keras.Sequential, path: str, source: Sources, stages: _Stages
-    ) -> _Part:
+    def _sequential(self, model: Model, path: str, source: Sources, stages: _Stages) -> _Part:
         invocations = []
         for layer in model.layers:
             invocation, results = self._call(layer, None, path, [source], stages)
@@ -193,11 +193,11 @@ class _Walk:
         return _Part(invocations=tuple(invocations), outputs=[source])
 
     def _call(
-        self, layer: keras.Layer, node: Any, path: str, operands: list[Sources], stages: _Stages
+        self, layer: Layer, node: Node | None, path: str, operands: list[Sources], stages: _Stages
     ) -> tuple[Invocation, Sequence[Sources]]:
         """Returns a call of a layer, and the origin of each of its outputs."""
-        index = inbound_nodes(layer).index(node) if node is not None else 0
-        own_path = _path_of(layer, path)
+        index = self._graphs.nodes(layer).index(node) if node is not None else 0
+        own_path = self._graphs.path_of(layer, path)
         invocation = Invocation(layer=layer, node_index=index, path=own_path)
         inner = self._inside(layer, node, own_path, operands, stages)
         if inner is not None:
@@ -209,62 +209,55 @@ class _Walk:
             after=frozenset().union(*operands),
             recorded_stage=stages.of(layer, node),
         )
-        outputs = len(node.outputs) if node is not None else 1
+        outputs = len(self._graphs.results_of(node)) if node is not None else 1
         return single, [frozenset({ordinal})] * outputs
 
     def _inside(
-        self, layer: keras.Layer, node: Any, path: str, operands: list[Sources], stages: _Stages
+        self, layer: Layer, node: Node | None, path: str, operands: list[Sources], stages: _Stages
     ) -> _Part | None:
         """Returns the calls in a nested model; None if it is one piece.
 
         Raises:
             SymbolicCallError: A nested model has stages that cannot be seen.
         """
-        if not isinstance(layer, keras.Model):
+        kind = self._graphs.kind(layer)
+        if kind == "layer":
             return None
-        if isinstance(layer, KerasFunctional | keras.Sequential):
-            if overrides_call(layer):
+        model = cast("Model", layer)
+        if kind != "subclass":
+            if self._graphs.overrides_call(model):
                 return None
-            return self.model(layer, operands, stages.within(layer, node), path)
+            return self.model(model, operands, stages.within(layer, node), path)
         if node is None:  # In a Sequential, whose own build has called it.
-            node = next(reversed(inbound_nodes(layer)), None)
+            node = next(reversed(self._graphs.nodes(layer)), None)
         if node is None:
             return None
-        found = inner_call(layer, node, self._strategy)
+        found = inner_call(model, node, self._strategy)
         if isinstance(found, SymbolicCallError):
-            if _hides_stages(layer, stages.within(layer, node)):
+            if _hides_stages(self._graphs.layers_within(layer), stages.within(layer, node)):
                 raise found
             return None
         if len(operands) != len(found.inputs):
             operands = [frozenset().union(*operands)] * len(found.inputs)
         part = self.nodes(path, found.inputs, found.outputs, operands, stages.within(layer, node))
-        if len(part.outputs) == len(node.outputs):
+        outputs = len(self._graphs.results_of(node))
+        if len(part.outputs) == outputs:
             return part
         return _Part(
             invocations=part.invocations,
-            outputs=[frozenset().union(*part.outputs)] * len(node.outputs),
+            outputs=[frozenset().union(*part.outputs)] * outputs,
         )
 
 
-def _hides_stages(model: keras.Model, stages: _Stages) -> bool:
+def _hides_stages(layers: Sequence[Layer], stages: _Stages) -> bool:
     """Returns whether layers in a nested model have stages that the model's own do not override."""
     if stages.call_stage is not None:
         return False
     return any(
         was_called_in_stage(layer)
         or (stages.layer_stage is None and recorded_stage(layer) is not None)
-        for layer in layers_within(model)
+        for layer in layers
     )
-
-
-def _path_of(layer: keras.Layer, parent: str) -> str:
-    """Returns the path of a layer in a model.
-
-    A layer keeps the path of its first call, without a model if it was called on its own.
-    """
-    known = first_path_of(layer)
-    first_parent = parent if known is None else known
-    return f"{first_parent}/{layer.name}" if first_parent else layer.name
 
 
 def _of_layers(invocations: Iterable[Invocation]) -> Iterator[Invocation]:
@@ -275,14 +268,17 @@ def _of_layers(invocations: Iterable[Invocation]) -> Iterator[Invocation]:
             yield from _of_layers(invocation.parts)
 
 
-def _post_order(outputs: Sequence[Any], stop: set[int]) -> list[Any]:
+def _post_order(
+    graphs: GraphAdapter, outputs: Sequence[SymbolicTensor], stop: set[int]
+) -> list[Node]:
     """Returns the nodes that compute symbolic tensors, operands first.
 
     Args:
+        graphs: The adapter of their Keras.
         outputs: The tensors.
         stop: Identities of tensors that are given and not computed.
     """
-    waiting = [(node, False) for node in _producers(reversed(outputs), stop)]
+    waiting = [(node, False) for node in _producers(graphs, reversed(outputs), stop)]
     done: set[int] = set()
     order = []
     while waiting:
@@ -294,13 +290,15 @@ def _post_order(outputs: Sequence[Any], stop: set[int]) -> list[Any]:
             order.append(node)
         else:
             waiting.append((node, True))
-            waiting += [(other, False) for other in _producers(reversed(node.input_tensors), stop)]
+            operands = reversed(graphs.operands_of(node))
+            waiting += [(other, False) for other in _producers(graphs, operands, stop)]
     return order
 
 
-def _producers(tensors: Iterable[Any], stop: set[int]) -> Iterator[Any]:
+def _producers(
+    graphs: GraphAdapter, tensors: Iterable[SymbolicTensor], stop: set[int]
+) -> Iterator[Node]:
     for tensor in tensors:
-        if id(tensor) not in stop:
-            operation, node_index, _ = history_of(tensor)
-            if operation is not None and not isinstance(operation, keras.layers.InputLayer):
-                yield inbound_nodes(operation)[node_index]
+        node = None if id(tensor) in stop else graphs.producer_of(tensor)
+        if node is not None and graphs.kind(graphs.operation_of(node)) != "input":
+            yield node

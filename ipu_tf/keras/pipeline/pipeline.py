@@ -6,12 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import keras
-
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
-from ipu_tf.internals.keras import KerasFunctional
-from ipu_tf.internals.keras_layers import layers_within
-from ipu_tf.keras.pipeline.layer_graph import LayerGraph, overrides_call
+from ipu_tf.keras.adapters.graphs import Layer, Model, graphs_of
+from ipu_tf.keras.pipeline.layer_graph import LayerGraph
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.stages import Stages, check_complete, check_no_gaps, check_order
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, check_depth, schedule_name
@@ -120,8 +117,8 @@ def pipeline_of(graph: LayerGraph, stages: Stages, options: PipeliningOptions) -
         ValueError: A layer has no stage, data flows backwards, there is only one stage, or
             options do not fit the stages.
     """
-    model = graph.model
-    if isinstance(model, KerasFunctional | keras.Sequential) and overrides_call(model):
+    model, graphs = graph.model, graphs_of(graph.model)
+    if graphs.kind(model) in ("functional", "sequential") and graphs.overrides_call(model):
         raise RuntimeError(
             f"The function `call` for the model {model.name} has been overridden. A pipelined "
             "functional or Sequential model runs the layers that its stages are made of: leave "
@@ -158,7 +155,7 @@ def _by_path(
             different stages have the same path.
     """
     by_path: dict[str, set[int]] = {}
-    layers: dict[str, keras.Layer] = {}
+    layers: dict[str, Layer] = {}
     for call, stage in zip(graph.layer_invocations, stages, strict=True):
         of_layer = by_path.setdefault(call.path, {stage})
         of_layer.add(stage)
@@ -179,10 +176,12 @@ def _by_path(
     return {path: tuple(sorted(of_layer)) for path, of_layer in by_path.items()}
 
 
-def warn_about_moving_statistics(model: keras.Model) -> None:
+def warn_about_moving_statistics(model: Model) -> None:
     """Logs a warning for layers whose moving statistics a pipeline does not update correctly."""
-    for layer in layers_within(model):
-        if isinstance(layer, keras.layers.BatchNormalization) and 0 < layer.momentum < 1:
+    graphs = graphs_of(model)
+    for layer in graphs.layers_within(model):
+        momentum = graphs.momentum_of_statistics(layer)
+        if momentum is not None and 0 < momentum < 1:
             logger.warning(
                 "Layer %s of the pipelined model '%s': the moving statistics of batch "
                 "normalization are not updated properly on the machine, where a stage runs several "
@@ -190,5 +189,5 @@ def warn_about_moving_statistics(model: keras.Model) -> None:
                 "normalization. Received: momentum=%s.",
                 layer.name,
                 model.name,
-                layer.momentum,
+                momentum,
             )

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import keras
-
-from ipu_tf.internals.keras_layers import layers_within
+from ipu_tf.keras.adapters.graphs import Model, graphs_of
 
 
-def checked_checkpoints(model: keras.Model, checkpoints: Any) -> tuple[str, ...]:
+def checked_checkpoints(model: Model, checkpoints: Any) -> tuple[str, ...]:
     """Returns the names of layers after which activations are kept.
 
     Args:
@@ -26,7 +24,7 @@ def checked_checkpoints(model: keras.Model, checkpoints: Any) -> tuple[str, ...]
         raise TypeError(
             f"`checkpoints` must be a sequence of names of layers. Received: {checkpoints!r}."
         )
-    known = [layer.name for layer in layers_within(model)]
+    known = [layer.name for layer in graphs_of(model).layers_within(model)]
     unknown = [name for name in checkpoints if name.rpartition("/")[2] not in known]
     if unknown:
         names = ", ".join(map(repr, unknown))

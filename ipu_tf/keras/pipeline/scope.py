@@ -9,11 +9,10 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras_graphs import inbound_nodes
+from ipu_tf.keras.adapters.graphs import Layer, graphs_of
 from ipu_tf.strategy import IPUStrategyV1
 
 _STAGE: ContextVar[int | None] = ContextVar("ipu_tf.keras.pipeline.stage", default=None)
@@ -112,15 +111,26 @@ def recorded_stage(layer_or_node: Any) -> int | None:
     return vars(layer_or_node).get(_MADE_IN)
 
 
-def was_called_in_stage(layer: keras.Layer) -> bool:
+def was_called_in_stage(layer: Layer) -> bool:
     """Returns whether a layer was ever called in the scope of a stage."""
     return _CALLED_IN in vars(layer)
 
 
-def _layer_creation(stock: Callable[..., keras.Layer]) -> Callable[..., keras.Layer]:
+def may_have_stages(model: Layer) -> bool:
+    """Returns whether a layer of a model was made or called in the scope of a stage."""
+    graphs = graphs_of(model)
+    return any(
+        recorded_stage(layer) is not None
+        or was_called_in_stage(layer)
+        or any(recorded_stage(node) is not None for node in graphs.nodes(layer))
+        for layer in graphs.layers_within(model)
+    )
+
+
+def _layer_creation(stock: Callable[..., Layer]) -> Callable[..., Layer]:
     """Makes layers keep the stage scope in which they are made."""
 
-    def new(cls: type[keras.Layer], *args: Any, **kwargs: Any) -> keras.Layer:
+    def new(cls: type[Layer], *args: Any, **kwargs: Any) -> Layer:
         layer = stock(cls, *args, **kwargs)
         _record(layer, _MADE_IN)
         return layer
@@ -132,12 +142,13 @@ def _layer_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Makes layers, and their symbolic calls, keep the stage scope in which they are called."""
 
     @functools.wraps(stock)
-    def call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
-        nodes = len(inbound_nodes(layer))
+    def call(layer: Layer, *args: Any, **kwargs: Any) -> Any:
+        graphs = graphs_of(layer)
+        nodes = len(graphs.nodes(layer))
         _record(layer, _CALLED_IN)
         outputs = stock(layer, *args, **kwargs)
-        if len(inbound_nodes(layer)) > nodes:  # A call with symbolic tensors.
-            _record(inbound_nodes(layer)[-1], _MADE_IN)
+        if len(graphs.nodes(layer)) > nodes:  # A call with symbolic tensors.
+            _record(graphs.nodes(layer)[-1], _MADE_IN)
         return outputs
 
     return call

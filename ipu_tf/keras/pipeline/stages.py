@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
-import keras
-
-from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.keras.adapters.graphs import Model, graphs_of
 from ipu_tf.keras.pipeline.assignments import (
     FunctionalLayerPipelineStageAssignment,
     FunctionalNestedModelPipelineStageAssignment,
@@ -32,13 +30,14 @@ def assignments_of(graph: LayerGraph, stages: Stages) -> list[Any]:
     return [_assignment(graph.model, call, stages.__getitem__) for call in graph.invocations]
 
 
-def _assignment(model: keras.Model, call: Invocation, stage_of: Callable[[int], int | None]) -> Any:
+def _assignment(model: Model, call: Invocation, stage_of: Callable[[int], int | None]) -> Any:
     """Returns the assignment of a call in a model; `stage_of` takes ordinals of invocations."""
     of_layer, of_nested = _classes(model)
-    index = () if isinstance(model, keras.Sequential) else (call.node_index,)
+    index = () if _is_sequential(model) else (call.node_index,)
     if call.parts is None:
         return of_layer(call.layer, *index, stage_of(call.ordinal))
-    parts = [_assignment(call.layer, part, stage_of) for part in call.parts]
+    nested = cast("Model", call.layer)
+    parts = [_assignment(nested, part, stage_of) for part in call.parts]
     return of_nested(call.layer, *index, parts)
 
 
@@ -62,7 +61,7 @@ def stages_of(graph: LayerGraph, assignments: Any) -> tuple[int, ...]:
 
 
 def _stages(
-    model: keras.Model, invocations: Sequence[Invocation], assignments: Any, subject: str
+    model: Model, invocations: Sequence[Invocation], assignments: Any, subject: str
 ) -> Iterator[int]:
     if not isinstance(assignments, list):
         raise ValueError(
@@ -77,13 +76,13 @@ def _stages(
         )
     order = [call.layer.name for call in invocations]
     for call, assignment in zip(invocations, assignments, strict=True):
-        if type(assignment) is int and isinstance(model, keras.Sequential):
+        if type(assignment) is int and _is_sequential(model):
             assignment = _assignment(model, call, _always(assignment))
         _check_matches(model, call, assignment, f"{subject}, layer '{call.layer.name}'", order)
         if call.parts is not None:
             nested = f"{subject}, nested model '{call.layer.name}'"
             parts = assignment.pipeline_stage_assignments
-            yield from _stages(call.layer, call.parts, parts, nested)
+            yield from _stages(cast("Model", call.layer), call.parts, parts, nested)
         elif assignment.pipeline_stage is None:
             raise ValueError(
                 f"{subject}: layer '{call.layer.name}' has not been assigned a pipeline stage. Set "
@@ -94,7 +93,7 @@ def _stages(
 
 
 def _check_matches(
-    model: keras.Model, call: Invocation, assignment: Any, subject: str, order: list[str]
+    model: Model, call: Invocation, assignment: Any, subject: str, order: list[str]
 ) -> None:
     expected = _classes(model)[call.parts is not None]
     if type(assignment) is not expected:
@@ -106,9 +105,7 @@ def _check_matches(
     index = getattr(assignment, "node_index", call.node_index)
     if layer is not call.layer or index != call.node_index:
         in_order = (
-            "the order of the layers"
-            if isinstance(model, keras.Sequential)
-            else "the post-order of the graph"
+            "the order of the layers" if _is_sequential(model) else "the post-order of the graph"
         )
         raise ValueError(
             f"{subject}: the order of the assignments does not match the post-order: an "
@@ -143,14 +140,14 @@ def check_order(graph: LayerGraph, stages: Sequence[int]) -> None:
     invocations = graph.layer_invocations
     for call, stage in zip(invocations, stages, strict=True):
         late = [other for other in call.after if stages[other] > stage]
-        if late and not isinstance(graph.model, keras.Sequential):
+        if late and not _is_sequential(graph.model):
             raise ValueError(
                 f"{_subject(graph.model)}: Layer {call.layer.name} in pipeline stage {stage} has a "
                 "dependency from a pipeline stage which has not yet been executed: it takes the "
                 f"output of layer {invocations[late[0]].layer.name} in pipeline stage "
                 f"{stages[late[0]]}."
             )
-    if isinstance(graph.model, keras.Sequential):
+    if _is_sequential(graph.model):
         _check_steps(graph, stages)
 
 
@@ -186,14 +183,14 @@ def _check_steps(graph: LayerGraph, stages: Sequence[int]) -> None:
         previous = stage
 
 
-def _classes(model: keras.Model) -> tuple[Any, Any]:
+def _classes(model: Model) -> tuple[Any, Any]:
     """Returns the classes of the assignments of layers, and of nested models, in a model."""
-    if isinstance(model, keras.Sequential):
+    if _is_sequential(model):
         return (
             SequentialLayerPipelineStageAssignment,
             SequentialNestedModelPipelineStageAssignment,
         )
-    if isinstance(model, KerasFunctional):
+    if graphs_of(model).kind(model) == "functional":
         return (
             FunctionalLayerPipelineStageAssignment,
             FunctionalNestedModelPipelineStageAssignment,
@@ -201,11 +198,15 @@ def _classes(model: keras.Model) -> tuple[Any, Any]:
     return ModelLayerPipelineStageAssignment, NestedModelPipelineStageAssignment
 
 
-def _subject(model: keras.Model) -> str:
+def _is_sequential(model: Model) -> bool:
+    return graphs_of(model).kind(model) == "sequential"
+
+
+def _subject(model: Model) -> str:
     return f"Model '{model.name}'"
 
 
-def raise_no_longer_valid(model: keras.Model) -> NoReturn:
+def raise_no_longer_valid(model: Model) -> NoReturn:
     """Raises the error that the layers have changed since stages were assigned to them.
 
     Raises:

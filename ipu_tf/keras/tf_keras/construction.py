@@ -18,10 +18,16 @@ from ipu_tf.internals.tf_keras import (
 )
 from ipu_tf.keras.identity import KerasIdentity
 from ipu_tf.keras.pipeline.scope import open_stage, replace_in_stages
-from ipu_tf.keras.tf_keras import model_adapter
+from ipu_tf.keras.tf_keras import graph_adapter, model_adapter
 from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
 
-__all__ = ["TfKerasFunctionalModel", "TfKerasSequential", "converting", "model_adapter"]
+__all__ = [
+    "TfKerasFunctionalModel",
+    "TfKerasSequential",
+    "converting",
+    "graph_adapter",
+    "model_adapter",
+]
 
 _thread = threading.local()
 

@@ -52,11 +52,6 @@ class TfKerasModel:
         return False
 
     @property
-    def may_have_stages(self) -> bool:
-        """Whether a layer was made or called in the scope of a pipeline stage: that is refused."""
-        return False
-
-    @property
     def trainable_weights(self) -> list[Weight]:
         """The weights that training updates."""
         return list(self.stock.trainable_variables)
