@@ -24,7 +24,10 @@ from ipu_tf.internals.patches import Patch
 
 MODEL_CREATION = Patch(tf_keras.Model, "__new__", "models of the scope are IPU models")
 LAYER_CREATION = Patch(
-    tf_keras.layers.Layer, "__init__", "layers in a pipeline stage are refused, not ignored"
+    tf_keras.layers.Layer, "__init__", "layers know the pipeline stage they are made in"
+)
+CALLS_IN_STAGES = Patch(
+    tf_keras.layers.Layer, "__call__", "calls of layers know their pipeline stage"
 )
 
 

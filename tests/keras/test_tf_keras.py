@@ -190,20 +190,12 @@ def test_what_models_of_tf_keras_lack_is_refused():
         model = tf_keras.Sequential([tf_keras.layers.Dense(3, input_shape=(6,))], name="net")
         model.compile("sgd", "mse")
     for what, call in {
-        "pipeline stages": lambda: model.set_pipeline_stage_assignment([0]),
-        "pipeline stages ": lambda: model.set_pipelining_options(),
-        "recomputation options": lambda: model.set_recomputation_options(),
         "exports": lambda: model.export_for_ipu_serving("folder", 8),
         "estimates": lambda: ipu_tf.estimate(model, batch_size=4),
     }.items():
-        message = f"'net' is one of tf_keras, which has no {what.strip()} on the IPU yet. Use Keras"
+        message = f"'net' is one of tf_keras, which has no {what} on the IPU yet. Use Keras"
         with pytest.raises(NotImplementedError, match=message):
             call()
-    message = r"no pipeline stages yet: .* Received: a Dense in PipelineStage\(1\)"
-    stage = ipu_tf.keras.PipelineStage(1)
-    with strategy.scope(), stage, pytest.raises(NotImplementedError, match=message):
-        tf_keras.layers.Dense(3)
-    tf_keras.layers.Dense(3)
 
 
 def test_an_optimizer_that_would_sum_gradients_twice_is_refused():

@@ -25,7 +25,6 @@ def layer_graph(model: StatefulModel) -> LayerGraph:
         RuntimeError: The model is a subclass that is not built.
         ValueError: The layers of a subclassed model cannot be seen.
     """
-    check_has_graph(model, "pipeline stages")
     if graphs_of(model).kind(model) in ("sequential", "functional"):
         return graph_of(model)
     return model.ipu_layer_calls.graph(model)

@@ -90,11 +90,6 @@ def outside_of_stages() -> Iterator[None]:
         _STAGE.reset(token)
 
 
-def open_stage() -> int | None:
-    """Returns the stage whose scope is open on this thread, None outside of scopes."""
-    return _STAGE.get()
-
-
 def check_stage(stage: Any) -> int:
     """Returns the number of a pipeline stage.
 
@@ -127,18 +122,23 @@ def may_have_stages(model: Layer) -> bool:
     )
 
 
+def note_creation(layer: Layer) -> None:
+    """Makes a layer keep the stage scope in which it is made."""
+    _record(layer, _MADE_IN)
+
+
 def _layer_creation(stock: Callable[..., Layer]) -> Callable[..., Layer]:
     """Makes layers keep the stage scope in which they are made."""
 
     def new(cls: type[Layer], *args: Any, **kwargs: Any) -> Layer:
         layer = stock(cls, *args, **kwargs)
-        _record(layer, _MADE_IN)
+        note_creation(layer)
         return layer
 
     return new
 
 
-def _layer_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
+def noting_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Makes layers, and their symbolic calls, keep the stage scope in which they are called."""
 
     @functools.wraps(stock)
@@ -163,7 +163,7 @@ def _record(layer_or_node: Any, what: str) -> None:
 
 _REPLACEMENTS: dict[patches.Patch, patches.Wrap] = {
     patches.LAYER_CREATION: _layer_creation,
-    patches.LAYER_CALLS: _layer_calls,
+    patches.LAYER_CALLS: noting_calls,
 }
 """The replacements that a scope of a stage installs."""
 

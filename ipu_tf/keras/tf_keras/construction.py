@@ -11,21 +11,20 @@ import tf_keras
 
 from ipu_tf.internals import patches
 from ipu_tf.internals.tf_keras import (
-    LAYER_CREATION,
     MODEL_CREATION,
     TfKerasFunctional,
     is_functional_call,
 )
+from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages, remove_assigned_stages
 from ipu_tf.keras.identity import KerasIdentity
-from ipu_tf.keras.pipeline.scope import open_stage, replace_in_stages
-from ipu_tf.keras.tf_keras import graph_adapter, model_adapter
+from ipu_tf.keras.tf_keras import layer_stages, model_adapter
 from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
 
 __all__ = [
     "TfKerasFunctionalModel",
     "TfKerasSequential",
     "converting",
-    "graph_adapter",
+    "layer_stages",
     "model_adapter",
 ]
 
@@ -38,12 +37,26 @@ class TfKerasFunctionalModel(KerasIdentity, TfKerasHooks, TfKerasFunctional):
     _stands_for = TfKerasFunctional
     __reduce__ = tf_keras.Model.__reduce__  # It names no class that pickle would not find.
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        check_recorded_stages(self)
+
 
 class TfKerasSequential(KerasIdentity, TfKerasHooks, tf_keras.Sequential):
     """A `tf_keras.Sequential` that trains on the IPU."""
 
     _stands_for = tf_keras.Sequential
     __reduce__ = tf_keras.Model.__reduce__
+
+    def add(self, layer: Any) -> None:
+        """See `tf_keras.Sequential.add`; drops assigned stages."""
+        remove_assigned_stages(self)
+        super().add(layer)
+
+    def pop(self) -> None:
+        """See `tf_keras.Sequential.pop`; drops assigned stages."""
+        remove_assigned_stages(self)
+        super().pop()
 
 
 @contextlib.contextmanager
@@ -71,22 +84,3 @@ def _model_creation(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(cls, *args, **kwargs)
 
     return new
-
-
-def _layer_creation(stock: Callable[..., None]) -> Callable[..., None]:
-    """Refuses layers in the scope of a pipeline stage, which would have no effect on them."""
-
-    def init(layer: Any, *args: Any, **kwargs: Any) -> None:
-        stage = open_stage()
-        if stage is not None:
-            raise NotImplementedError(
-                "Models of tf_keras have no pipeline stages yet: make the layers outside of "
-                "`PipelineStage`, or use Keras 3 (`import keras`). "
-                f"Received: a {type(layer).__name__} in PipelineStage({stage})."
-            )
-        stock(layer, *args, **kwargs)
-
-    return init
-
-
-replace_in_stages(LAYER_CREATION, _layer_creation)

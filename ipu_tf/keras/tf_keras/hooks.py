@@ -61,8 +61,6 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
     predict_on_batch = _on_ipu("predict_on_batch")
 
     export_for_ipu_serving = _not_yet("export_for_ipu_serving", "exports")
-    set_pipelining_options = _not_yet("set_pipelining_options", "pipeline stages")
-    set_recomputation_options = _not_yet("set_recomputation_options", "recomputation options")
 
     @property
     def distribute_strategy(self) -> tf.distribute.Strategy:

@@ -48,7 +48,7 @@ class TfKerasModel:
 
     @property
     def has_layer_graph(self) -> bool:
-        """Whether pipelines, exports and estimates can read the graph of its layers."""
+        """Whether exports and estimates can read the graph of its layers."""
         return False
 
     @property

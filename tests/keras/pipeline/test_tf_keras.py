@@ -1,0 +1,208 @@
+"""Pipelines of tf_keras models: the losses of stock tf_keras, the stages of the script."""
+
+import contextlib
+import logging
+
+import numpy as np
+import pytest
+
+from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.keras import (
+    FunctionalLayerPipelineStageAssignment,
+    FunctionalNestedModelPipelineStageAssignment,
+    PipelineStage,
+    SequentialLayerPipelineStageAssignment,
+)
+from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+
+tf_keras = pytest.importorskip("tf_keras")
+
+RANDOM = np.random.default_rng(11)
+X = RANDOM.normal(size=(48, 6)).astype("float32")
+Y = RANDOM.integers(0, 3, 48).astype("int32")
+
+
+def strategy_of(ipus=2):
+    cfg = IPUConfig()
+    cfg.auto_select_ipus = ipus
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.configure_ipu_system()
+    return IPUStrategy()
+
+
+def sequential():
+    layers = tf_keras.layers
+    return tf_keras.Sequential(
+        [layers.Dense(8, activation="relu"), layers.Dense(7, activation="tanh"), layers.Dense(3)]
+    )
+
+
+def functional(first=None, second=None):
+    x = inputs = tf_keras.Input((6,))
+    with first or contextlib.nullcontext():
+        x = tf_keras.layers.Dense(8, activation="relu")(x)
+        x = x + 1
+    with second or contextlib.nullcontext():
+        inner = tf_keras.Sequential([tf_keras.layers.Dense(5), tf_keras.layers.Dense(3)])
+        return tf_keras.Model(inputs, inner(x))
+
+
+def in_stages():
+    return functional(PipelineStage(0), PipelineStage(1))
+
+
+def trained(strategy, build, *, setup=lambda model: None, micro_batches=1, rate=0.1, x=X, **fit):
+    """A compiled and trained model, and the logs of its training."""
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        tf_keras.utils.set_random_seed(3)
+        model = build()
+        loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        optimizer = tf_keras.optimizers.SGD(rate, momentum=0.5)
+        model.compile(optimizer, loss, steps_per_execution=micro_batches)
+        setup(model)
+        logs = model.fit(x, Y, verbose=0, shuffle=False, epochs=2, **fit)
+    return model, logs.history
+
+
+def check_equal(ours, stock):
+    for weight, other in zip(ours[0].get_weights(), stock[0].get_weights(), strict=True):
+        np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(ours[1]["loss"], stock[1]["loss"], rtol=1e-5)
+
+
+def pipelining(steps, **options):
+    return lambda model: model.set_pipelining_options(
+        steps, gradient_accumulation_reduction_method="mean", **options
+    )
+
+
+def weights_of_stages(strategy):
+    """The layers whose weights each stage of the only program holds."""
+    (program,) = strategy.report(insights=False).programs
+    return [
+        {tensor.layer for tensor in stage.program.tensors if tensor.category == "weights"}
+        for stage in program.device.stages
+    ]
+
+
+def test_a_functional_model_with_recorded_stages_trains_as_in_stock_tf_keras():
+    strategy = strategy_of()
+    ours = trained(strategy, in_stages, setup=pipelining(4), micro_batches=4, batch_size=4)
+    check_equal(ours, trained(None, functional, batch_size=16))
+    model = ours[0]
+    first, add, inner = (layer.name for layer in model.layers[1:])
+    dense, head = (f"{model.name}/{inner}/{layer.name}" for layer in model.layers[-1].layers)
+    assert model.pipeline_stages() == {
+        f"{model.name}/{first}": 0,
+        f"{model.name}/{add}": 0,
+        dense: 1,
+        head: 1,
+    }
+    assert weights_of_stages(strategy) == [{f"{model.name}/{first}"}, {dense, head}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ipus", "stages", "options"),
+    [
+        (4, [0, 1, 1], {"pipeline_schedule": PipelineSchedule.Interleaved}),
+        (2, [0, 1, 2], {"device_mapping": [0, 1, 0]}),
+        (2, [0, 0, 1], {"recomputation_mode": RecomputationMode.RecomputeThenBackpropagate}),
+    ],
+)
+def test_a_sequential_with_assigned_stages_trains_as_in_stock_tf_keras(ipus, stages, options):
+    def setup(model):
+        model.set_pipeline_stage_assignment(stages)
+        pipelining(12, **options)(model)
+        model.set_replication_options("MEAN")
+
+    replicas = ipus // 2
+    ours = trained(
+        strategy_of(ipus),
+        sequential,
+        setup=setup,
+        micro_batches=12,
+        rate=0.1 / replicas,  # Replicas sum their gradients.
+        batch_size=4 // replicas,
+    )
+    stock = trained(None, sequential, batch_size=48)
+    check_equal(ours, stock)
+    predicted = ours[0].predict(X, batch_size=4 // replicas, verbose=0)
+    np.testing.assert_allclose(predicted, stock[0].predict(X, verbose=0), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_layers_shared_by_stages_and_checkpoints():
+    def build():
+        shared = tf_keras.layers.Dense(6, activation="tanh", name="shared")
+        inputs = {"a": tf_keras.Input((6,), name="a"), "b": tf_keras.Input((6,), name="b")}
+        joined = tf_keras.layers.Concatenate()([shared(inputs["a"]), shared(inputs["b"])])
+        return tf_keras.Model(inputs, tf_keras.layers.Dense(3)(shared(joined[:, 3:9])))
+
+    def setup(model):
+        assignments = model.get_pipeline_stage_assignment()
+        for assignment in assignments:
+            is_late = assignment.layer.name != "shared" or assignment.node_index == 2
+            assignment.pipeline_stage = int(is_late)
+        model.set_pipeline_stage_assignment(assignments)
+        pipelining(4, device_mapping=[0, 0])(model)
+        model.set_recomputation_options(["shared"])
+
+    x = {"a": X, "b": X[::-1]}
+    ours = trained(strategy_of(1), build, setup=setup, micro_batches=4, x=x, batch_size=4)
+    check_equal(ours, trained(None, build, x=x, batch_size=16))
+
+
+def test_assignments_of_a_functional_model(caplog):
+    with strategy_of().scope():
+        model = functional()
+    model._name = "net"
+    first, add, inner = model.get_pipeline_stage_assignment()
+    assert isinstance(first, FunctionalLayerPipelineStageAssignment)
+    assert [first.layer, first.node_index, first.pipeline_stage] == [model.layers[1], 0, None]
+    assert add.inbound_layers is first.layer
+    assert isinstance(inner, FunctionalNestedModelPipelineStageAssignment)
+    parts = inner.pipeline_stage_assignments
+    assert [type(part) for part in parts] == [SequentialLayerPipelineStageAssignment] * 2
+    for stage, part in enumerate([first, add, *parts]):
+        part.pipeline_stage = stage
+    model.set_pipeline_stage_assignment([first, add, inner])
+    assert list(model.pipeline_stages().values()) == [0, 1, 2, 3]
+    lines = []
+    model.print_pipeline_stage_assignment_summary(print_fn=lines.append)
+    assert any(line.startswith(f"{add.layer.name} (TFOpLambda) (0)") for line in lines)
+    parts[0].pipeline_stage = 0
+    with pytest.raises(ValueError, match="has a dependency from a pipeline stage"):
+        model.set_pipeline_stage_assignment([first, add, inner])
+    model.reset_pipeline_stage_assignment()
+    assert model.pipeline_stages() == {}
+
+
+def test_layers_that_change_drop_the_stages_of_a_sequential(caplog):
+    with strategy_of().scope():
+        model = sequential()
+    model.set_pipeline_stage_assignment([0, 1, 1])
+    for change in (lambda: model.add(tf_keras.layers.Dense(2)), model.pop):
+        with caplog.at_level(logging.WARNING, "ipu_tf"):
+            change()
+        assert f"'{model.name}' is dropped, because its layers change" in caplog.text
+        assert model.pipeline_stages() == {}
+        caplog.clear()
+        model.set_pipeline_stage_assignment([0] * (len(model.layers) - 1) + [1])
+
+
+def test_a_layer_outside_of_the_stages_is_refused():
+    expected = "All layers of a pipelined model must have .* dense.* has not been assigned to one"
+    with strategy_of().scope(), pytest.raises(ValueError, match=expected):
+        functional(PipelineStage(0))
+
+
+def test_layers_made_in_a_stage_are_called_there():
+    with strategy_of().scope():
+        inputs = tf_keras.Input((6,))
+        with PipelineStage(0):
+            first = tf_keras.layers.Dense(4)
+        with PipelineStage(1):
+            second = tf_keras.layers.Dense(4)
+        model = tf_keras.Model(inputs, second(first(inputs)))
+    assert list(model.pipeline_stages().values()) == [0, 1]
