@@ -20,7 +20,7 @@ from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.data.input_shapes import Shapes
-from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model, check_has_graph
+from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model
 from ipu_tf.keras.loop.step_checks import check_step
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.steps.recompute_argument import (
@@ -211,14 +211,10 @@ def _strategy() -> IPUStrategy:
 
 
 def _made(model: Any) -> keras.Model:
-    if isinstance(model, StatefulModel):
-        check_has_graph(model, "estimates")
-    if isinstance(model, keras.Model):
+    if isinstance(model, StatefulModel | keras.Model):
         return model
     made = model() if callable(model) else model
-    if isinstance(made, StatefulModel):
-        check_has_graph(made, "estimates")
-    if not isinstance(made, keras.Model):
+    if not isinstance(made, StatefulModel | keras.Model):
         origin = f", made by {model!r}" if made is not model else ""
         raise TypeError(
             "`estimate` takes a keras.Model or a function that makes one. "

@@ -68,9 +68,6 @@ OF_ANY_KERAS = (
 )
 """Rooms of `ipu_tf.keras` that see models through adapters, so any Keras can have one."""
 
-OF_KERAS_3 = {"data/input_shapes.py", "data/step_specs.py", "steps/step_tracing.py"}
-"""Files of these rooms that still see the models of Keras 3 themselves: fewer with each change."""
-
 TENSORFLOW_FREE = (
     "base",
     "machine",
@@ -169,7 +166,7 @@ def test_rooms_of_any_keras_know_none():
         for path in paths
         if any(map(is_of_a_keras, imports(path, known)))
     }
-    assert knowing == OF_KERAS_3
+    assert knowing == set()
 
 
 @pytest.mark.parametrize("room", ["runtime", "ops", "profile"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-import keras
+from keras import tree
+
+from ipu_tf.keras.adapters.graphs import Model
 
 Shape: TypeAlias = Sequence[int | None]
 Shapes: TypeAlias = Mapping[str, Shape] | Shape
@@ -14,7 +16,7 @@ for the batch size."""
 
 
 def with_shapes(
-    model: keras.Model, declared: Any, batch_size: int, shapes: Shapes
+    model: Model, declared: Any, batch_size: int, shapes: Shapes
 ) -> dict[str, tuple[int | None, ...]]:
     """Returns the shapes of the inputs that are given, by name.
 
@@ -29,8 +31,7 @@ def with_shapes(
             declared one.
     """
     inputs = {
-        getattr(one, "name", None) or "input": tuple(one.shape)
-        for one in keras.tree.flatten(declared)
+        getattr(one, "name", None) or "input": tuple(one.shape) for one in tree.flatten(declared)
     }
     by_name = _by_name(model, shapes, list(inputs))
     found = {}
@@ -44,7 +45,7 @@ def with_shapes(
     return found
 
 
-def _by_name(model: keras.Model, shapes: Shapes, names: Sequence[str]) -> Mapping[str, Shape]:
+def _by_name(model: Model, shapes: Shapes, names: Sequence[str]) -> Mapping[str, Shape]:
     if isinstance(shapes, Mapping):
         return shapes
     if len(names) > 1:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
+from ipu_tf.keras.adapters.estimates import estimates_of
+from ipu_tf.keras.adapters.graphs import Model
 from ipu_tf.keras.data.input_shapes import Shapes, with_shapes
 from ipu_tf.keras.data.narrowing import NARROWER
 
 
 def input_specs(
-    model: keras.Model,
+    model: Model,
     batch_size: int,
     inputs: Any = None,
     *,
@@ -34,7 +36,7 @@ def input_specs(
         ValueError: The model declares no inputs and none are given, or a shape is not static, or
             contradicts the declared one.
     """
-    declared = _declared_inputs(model) if inputs is None else inputs
+    declared = estimates_of(model).inputs if inputs is None else inputs
     if declared is None:
         raise ValueError(
             f"Model '{model.name}' does not declare its inputs: it is neither functional nor a "
@@ -51,17 +53,18 @@ def input_specs(
             return _static(given[name], declaration.dtype, what)
         return _batched(declaration, batch_size if batched else None, what)
 
-    return keras.tree.map_structure(spec, declared)
+    return tree.map_structure(spec, declared)
 
 
-def target_specs(model: keras.Model, outputs: Any, batch_size: int | None) -> Any:
+def target_specs(model: Model, outputs: Any, losses: Any, batch_size: int | None) -> Any:
     """Returns the specs of the targets that a compiled model's loss compares to the outputs.
 
     Losses named "sparse" take integer class numbers; all others take targets like the output.
 
     Args:
-        model: A compiled model.
+        model: The model.
         outputs: Its outputs, symbolic.
+        losses: What `compile` got as `loss`.
         batch_size: Samples of the batch; None where the first axis of outputs does not count them.
 
     Raises:
@@ -74,35 +77,19 @@ def target_specs(model: keras.Model, outputs: Any, batch_size: int | None) -> An
             return tf.TensorSpec(like.shape[:-1], tf.int32)
         return tf.TensorSpec(like.shape, tf.float32)
 
-    return _map_losses(spec, outputs, model.loss)
+    return _map_losses(spec, outputs, losses)
 
 
-def default_loss(model: keras.Model) -> str:
+def default_loss(model: Model) -> str:
     """Returns the name of the loss that suits a model's last activation.
 
     Softmax goes with class numbers, sigmoid with binary targets, all else with squared errors.
     """
-    last = model.layers[-1] if model.layers else None
-    activation = getattr(getattr(last, "activation", None), "__name__", "")
-    if isinstance(last, keras.layers.Softmax):
-        activation = "softmax"
     by_activation = {
         "softmax": "sparse_categorical_crossentropy",
         "sigmoid": "binary_crossentropy",
     }
-    return by_activation.get(activation, "mean_squared_error")
-
-
-def _declared_inputs(model: keras.Model) -> Any:
-    try:
-        declared = model.inputs
-    except (AttributeError, ValueError):  # Keras raises these for a model without one.
-        return None
-    if not declared:
-        return None
-    if isinstance(model, keras.Sequential):
-        return declared[0]
-    return model.input
+    return by_activation.get(estimates_of(model).last_activation, "mean_squared_error")
 
 
 def _batched(declaration: Any, batch_size: int | None, what: str) -> tf.TensorSpec:

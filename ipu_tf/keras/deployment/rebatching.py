@@ -10,7 +10,6 @@ import tensorflow as tf
 from keras import tree
 
 from ipu_tf.compiler.traced_step import TracedStep
-from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model
 from ipu_tf.keras.steps.own_steps import has_own
 from ipu_tf.keras.steps.step_tracing import trace_training
@@ -25,8 +24,7 @@ def retracer(
     """Returns a function that traces a model's train step for another number of samples.
 
     The function returns None once the model is gone. There is none for other steps, for a model's
-    own step, for models of tf_keras, and for batches of other things than tensors of inputs and
-    targets.
+    own step, and for batches of other things than tensors of inputs and targets.
 
     Args:
         model: The model; it is not kept alive.
@@ -34,8 +32,6 @@ def retracer(
         batch: The batch that it was traced for.
     """
     own = has_own(model, "train_step")
-    if not adapter_of(model).has_layer_graph:
-        return None
     if function != "train_step" or own or not isinstance(batch, tuple) or len(batch) != 2:
         return None
     if not all(map(_has_samples, tree.flatten(batch))):

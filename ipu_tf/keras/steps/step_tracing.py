@@ -7,15 +7,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import keras
-
 from ipu_tf import config as configuration
 from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
-from ipu_tf.internals.keras_outputs import known_outputs
-from ipu_tf.internals.keras_training import build_for_training
+from ipu_tf.keras.adapters.estimates import estimates_of
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.options import GradientAccumulationOptions
@@ -31,7 +28,7 @@ _RATE = 0.01
 
 
 def trace_training(
-    model: keras.Model,
+    model: StatefulModel,
     *,
     batch_size: int,
     config: IPUConfig | None = None,
@@ -82,7 +79,7 @@ def estimated_device(config: IPUConfig | None) -> DeviceConfiguration:
 
 
 @contextlib.contextmanager
-def trainable(model: keras.Model, *, ours: bool) -> Iterator[tuple[keras.Model, tuple[str, ...]]]:
+def trainable(model: Any, *, ours: bool) -> Iterator[tuple[Any, tuple[str, ...]]]:
     """Yields a compiled model and the assumptions made for it; restores a user's own optimizer."""
     if not model.compiled:
         yield _compiled(model)
@@ -90,16 +87,12 @@ def trainable(model: keras.Model, *, ours: bool) -> Iterator[tuple[keras.Model, 
     if ours:
         yield model, ()
         return
-    theirs = model.optimizer
     # A stateless copy: the user's may not be built yet, and must not be built on untouched pages.
-    model.optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(theirs))
-    try:
+    with estimates_of(model).with_new_optimizer():
         yield model, ()
-    finally:
-        model.optimizer = theirs
 
 
-def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
+def _compiled(model: Any) -> tuple[Any, tuple[str, ...]]:
     """Returns a compiled model of the same layers, and the assumptions made for it."""
     if not getattr(model, "inputs", None):
         raise ValueError(
@@ -107,14 +100,12 @@ def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
             "loss to estimate, or estimate a prediction with `training=False`."
         )
     loss = step_specs.default_loss(model)
-    output = model.outputs[0] if isinstance(model, keras.Sequential) else model.output
-    compiled = keras.Model(model.inputs, output, name=model.name)
-    compiled.compile(optimizer=keras.optimizers.SGD(_RATE), loss=loss)
+    compiled = estimates_of(model).compiled(loss, _RATE)
     assumed = f"model '{model.name}' is not compiled: SGD and {loss} are assumed"
     return compiled, (assumed,)
 
 
-def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int | None) -> Any:
+def training_data(model: Any, specs: Any, targets: Any, batch_size: int | None) -> Any:
     """Builds the parts of a model that a train step needs; returns the specs of its batch.
 
     A model's own step gets the inputs alone if the model has no `call` to infer the targets from.
@@ -126,18 +117,11 @@ def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int 
         build_by_tracing(model, "train_step", specs)
         return specs
     if targets is None:
-        outputs = model.compute_output_spec(_symbolic(specs))
-        targets = step_specs.target_specs(model, outputs, batch_size)
+        outputs = estimates_of(model).outputs(specs)
+        targets = step_specs.target_specs(model, outputs, model.loss, batch_size)
     data = (specs, targets)
     if own:
         build_by_tracing(model, "train_step", data)
     else:
-        with known_outputs(model, outputs):
-            build_for_training(model, data)  # As `fit` does: optimizer, loss and metrics.
+        estimates_of(model).build_for_training(data, outputs)
     return data
-
-
-def _symbolic(specs: Any) -> Any:
-    return keras.tree.map_structure(
-        lambda spec: keras.KerasTensor(spec.shape, dtype=spec.dtype.name), specs
-    )

@@ -17,13 +17,15 @@ from ipu_tf.internals.tf_keras import (
 )
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages, remove_assigned_stages
 from ipu_tf.keras.identity import KerasIdentity
-from ipu_tf.keras.tf_keras import layer_stages, model_adapter
+from ipu_tf.keras.tf_keras import estimate_adapter, graph_adapter, layer_stages, model_adapter
 from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
 
 __all__ = [
     "TfKerasFunctionalModel",
     "TfKerasSequential",
     "converting",
+    "estimate_adapter",
+    "graph_adapter",
     "layer_stages",
     "model_adapter",
 ]

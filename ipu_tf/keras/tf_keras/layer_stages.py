@@ -7,9 +7,6 @@ from typing import Any
 
 from ipu_tf.internals.tf_keras import CALLS_IN_STAGES, LAYER_CREATION
 from ipu_tf.keras.pipeline.scope import note_creation, noting_calls, replace_in_stages
-from ipu_tf.keras.tf_keras import graph_adapter
-
-__all__ = ["graph_adapter"]
 
 
 def _layer_creation(stock: Callable[..., None]) -> Callable[..., None]:

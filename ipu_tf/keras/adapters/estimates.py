@@ -1,0 +1,55 @@
+"""Models whose steps are traced for their figures alone, without data.
+
+The room of each Keras registers its `EstimateAdapter` with `estimates_of`.
+"""
+
+from __future__ import annotations
+
+import functools
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from ipu_tf.internals.structures import SpecStructure
+from ipu_tf.keras.adapters.graphs import Model, Structure
+
+
+class EstimateAdapter(Protocol):
+    """A model whose step is traced for its figures."""
+
+    @property
+    def inputs(self) -> Structure:
+        """The declared inputs, symbolic and in the structure of the model; None without any."""
+
+    @property
+    def last_activation(self) -> str:
+        """The name of the activation of its last layer, "" without one."""
+
+    def outputs(self, inputs: SpecStructure) -> Structure:
+        """Returns symbolic outputs, or specs of them, for inputs of these specs."""
+
+    def with_new_optimizer(self) -> AbstractContextManager[object]:
+        """Returns a context in which its optimizer is a copy without variables."""
+
+    def compiled(self, loss: str, rate: float) -> Model:
+        """Returns a model of the same layers, compiled with this loss and SGD of this rate."""
+
+    def build_for_training(self, batch: SpecStructure, outputs: Structure) -> None:
+        """Builds layers, loss, metrics and optimizer for a batch of these specs.
+
+        Args:
+            batch: The inputs and the targets.
+            outputs: What `outputs` returned for the inputs, None if unknown.
+        """
+
+
+@functools.singledispatch
+def estimates_of(model: object) -> EstimateAdapter:
+    """Returns the adapter of a model.
+
+    Raises:
+        TypeError: It is no model of a Keras that estimates know.
+    """
+    raise TypeError(
+        "Steps of models of Keras have estimates: pass a keras.Model. "
+        f"Received: {model!r} of type {type(model).__name__}."
+    )
