@@ -5,6 +5,7 @@ import logging
 import pickle
 import re
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -184,6 +185,50 @@ def test_files_and_pickles_hold_stock_models(tmp_path):
         assert type(tf_keras.models.clone_model(model)) is type(model)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.fast_cells(1)
+def test_an_estimate_has_the_products_of_the_same_model_of_keras_3(compiled):
+    def made(of_keras):
+        layers = of_keras.layers
+        outer = [layers.Dense(4, "relu"), layers.Dense(3), layers.Softmax()]
+        model = of_keras.Sequential([of_keras.Input((6,)), *outer])
+        if compiled:
+            model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        return model
+
+    strategy_of()
+    reports = [
+        ipu_tf.estimate(lambda of=of: made(of), batch_size=4, insights=False)
+        for of in (tf_keras, keras)
+    ]
+    (notes, other_notes), (program, other) = zip(
+        *((report.notes, report.programs[0]) for report in reports), strict=True
+    )
+    assert [(op.op_type, op.shape) for op in program.tile_ops] == [
+        (op.op_type, op.shape) for op in other.tile_ops
+    ]
+    assumed = r"model '.*' is not compiled: SGD and sparse_categorical_crossentropy are assumed"
+    for of_model in (notes, other_notes):
+        assert len(of_model) == (not compiled)
+        assert all(re.match(assumed, note) for note in of_model)
+
+
+@pytest.mark.slow
+def test_an_estimate_leaves_the_optimizer_and_untouched_weights():
+    strategy = strategy_of()
+    ours, _ = trained(strategy, functional, tf_keras.optimizers.Adam, batch_size=8)
+    optimizer = ours.optimizer
+    before = [variable.numpy() for variable in optimizer.variables]
+    report = ipu_tf.estimate(ours, batch_size=4)
+    assert report.programs[0].name == f"{ours.name}.train_step"
+    assert ours.optimizer is optimizer
+    for variable, value in zip(optimizer.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, value)
+    large = lambda: tf_keras.Sequential([tf_keras.layers.Dense(200, input_shape=(200,))])  # noqa: E731
+    (prediction,) = ipu_tf.estimate(large, batch_size=4, training=False).programs
+    assert prediction.name.endswith("predict_step")
+
+
 def test_what_models_of_tf_keras_lack_is_refused():
     strategy = strategy_of()
     with strategy.scope():
@@ -191,7 +236,6 @@ def test_what_models_of_tf_keras_lack_is_refused():
         model.compile("sgd", "mse")
     for what, call in {
         "exports": lambda: model.export_for_ipu_serving("folder", 8),
-        "estimates": lambda: ipu_tf.estimate(model, batch_size=4),
     }.items():
         message = f"'net' is one of tf_keras, which has no {what} on the IPU yet. Use Keras"
         with pytest.raises(NotImplementedError, match=message):

@@ -102,7 +102,7 @@ class ModelAdapter(Protocol):
 
     @property
     def has_layer_graph(self) -> bool:
-        """Whether exports and estimates can read the graph of its layers."""
+        """Whether exports can read the graph of its layers."""
 
     @property
     def trainable_weights(self) -> list[Weight]:

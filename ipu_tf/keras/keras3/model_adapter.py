@@ -58,7 +58,7 @@ class Keras3Model:
 
     @property
     def has_layer_graph(self) -> bool:
-        """Whether exports and estimates can read the graph of its layers."""
+        """Whether exports can read the graph of its layers."""
         return True
 
     @property

@@ -48,7 +48,7 @@ class TfKerasModel:
 
     @property
     def has_layer_graph(self) -> bool:
-        """Whether exports and estimates can read the graph of its layers."""
+        """Whether exports can read the graph of its layers."""
         return False
 
     @property

@@ -38,7 +38,7 @@ def placeholder_variables() -> Iterator[None]:
 def _create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
     initial_value = kwargs.get("initial_value")
     if callable(initial_value) and not isinstance(initial_value, _ZeroPages):
-        spec = _spec(initial_value, kwargs.get("dtype"))
+        spec = _spec(initial_value, kwargs.get("shape"), kwargs.get("dtype"))
         if spec.shape.is_fully_defined() and spec.shape.num_elements() * spec.dtype.size > (
             _SMALL_BYTES
         ):
@@ -46,8 +46,13 @@ def _create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
     return next_creator(**kwargs)
 
 
-def _spec(initial_value: Callable[[], Any], dtype: Any) -> tf.TensorSpec:
-    """Returns shape and type of an initialiser's result, without running it."""
+def _spec(initial_value: Callable[[], Any], shape: Any, dtype: Any) -> tf.TensorSpec:
+    """Returns shape and type of an initialiser's result, without running it.
+
+    It is not traced if both are given: those of tf_keras warn when they are called twice.
+    """
+    if shape is not None and dtype is not None:
+        return tf.TensorSpec(shape, dtype)
     with tf.Graph().as_default():
         value = tf.convert_to_tensor(initial_value(), dtype=dtype)
         return tf.TensorSpec(value.shape, value.dtype)

@@ -12,6 +12,7 @@ from ipu_tf.keras import (
     FunctionalNestedModelPipelineStageAssignment,
     PipelineStage,
     SequentialLayerPipelineStageAssignment,
+    auto_pipeline,
 )
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 
@@ -151,6 +152,18 @@ def test_layers_shared_by_stages_and_checkpoints():
     x = {"a": X, "b": X[::-1]}
     ours = trained(strategy_of(1), build, setup=setup, micro_batches=4, x=x, batch_size=4)
     check_equal(ours, trained(None, build, x=x, batch_size=16))
+
+
+@pytest.mark.slow
+def test_a_chosen_pipeline_trains_as_in_stock_tf_keras():
+    def setup(model):
+        pipelining(None)(model)
+        decision = auto_pipeline(model, 2, batch_size=4, replicas=1, gradient_accumulation_steps=4)
+        assert len(decision.candidates) > 2
+        assert set(model.pipeline_stages().values()) == {0, 1}
+
+    ours = trained(strategy_of(), functional, setup=setup, micro_batches=4, batch_size=4)
+    check_equal(ours, trained(None, functional, batch_size=16))
 
 
 def test_assignments_of_a_functional_model(caplog):
