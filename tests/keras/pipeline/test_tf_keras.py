@@ -154,6 +154,51 @@ def test_layers_shared_by_stages_and_checkpoints():
     check_equal(ours, trained(None, build, x=x, batch_size=16))
 
 
+class Block(tf_keras.Model):
+    """A nested subclass whose layers are in two stages, the second after an operation."""
+
+    def __init__(self, staged=False):
+        super().__init__(name="block")
+        self.staged = staged
+        self.first = tf_keras.layers.Dense(5, activation="relu")
+        self.last = tf_keras.layers.Dense(4)
+
+    def stage(self, number):
+        return PipelineStage(number) if self.staged else contextlib.nullcontext()
+
+    def call(self, inputs):
+        with self.stage(0):
+            x = self.first(inputs)
+        with self.stage(1):
+            return self.last(x * 2.0)
+
+
+def around(block):
+    inputs = tf_keras.Input((6,))
+    x = block(inputs)
+    with block.stage(1):
+        return tf_keras.Model(inputs, tf_keras.layers.Dense(3)(x))
+
+
+@pytest.mark.slow
+def test_a_nested_subclass_trains_in_its_stages():
+    strategy = strategy_of()
+    ours = trained(
+        strategy,
+        lambda: around(Block(staged=True)),
+        setup=pipelining(4),
+        micro_batches=4,
+        batch_size=4,
+    )
+    model = ours[0]
+    assert list(model.pipeline_stages().values()) == [0, 1, 1, 1]
+    inner = model.get_pipeline_stage_assignment()[0]
+    assert [part.pipeline_stage for part in inner.pipeline_stage_assignments] == [0, 1, 1]
+    block = f"{model.name}/block"
+    assert weights_of_stages(strategy)[0] == {f"{block}/{model.layers[1].first.name}"}
+    check_equal(ours, trained(None, lambda: around(Block()), batch_size=16))
+
+
 @pytest.mark.slow
 def test_a_chosen_pipeline_trains_as_in_stock_tf_keras():
     def setup(model):
