@@ -6,6 +6,7 @@ calls, too, and takes no bound methods.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -44,6 +45,15 @@ def converted(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """
     convert: Callable[..., Callable[_P, _T]] = tf_convert
     return convert(function, ControlStatusCtx(status=Status.ENABLED))
+
+
+def autograph() -> contextlib.AbstractContextManager[object]:
+    """Switches AutoGraph on for what is called inside, such as layers, which ask whether it is on.
+
+    Relies on `ControlStatusCtx`, which `tf.function` opens.
+    """
+    context: contextlib.AbstractContextManager[object] = ControlStatusCtx(status=Status.ENABLED)
+    return context
 
 
 def converted_like_caller(function: Callable[_P, _T]) -> Callable[_P, _T]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +13,9 @@ from tf_keras.src.engine.functional import Functional as TfKerasFunctional
 
 # The class of symbolic tensors, exported in a private namespace alone.
 from tf_keras.src.engine.keras_tensor import KerasTensor as TfKerasTensor
+
+# What is being called, which tf_keras keeps for each thread.
+from tf_keras.src.engine.base_layer_utils import CallContext, call_context
 
 # How `fit` makes batches of arrays, weights their classes, and unpacks them.
 from tf_keras.src.engine import data_adapter
@@ -29,6 +32,35 @@ LAYER_CREATION = Patch(
 CALLS_IN_STAGES = Patch(
     tf_keras.layers.Layer, "__call__", "calls of layers know their pipeline stage"
 )
+LAYER_CALLS = Patch(CallContext, "enter", "reports name the layers that are called")
+UPDATES = tuple(
+    Patch(owner, "apply_gradients", "reports name updates, whose gradients have static shapes")
+    for owner in (tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimizer)
+)
+_AROUND = "ipu_tf_around"
+
+
+def noting_callers(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes the call of a layer know the call around it, for `open_layers`.
+
+    Relies on `_state`, a dictionary of a call that the context has while it is open.
+    """
+
+    def enter(context: CallContext, *args: Any, **kwargs: Any) -> Any:
+        opened = stock(context, *args, **kwargs)
+        opened._state[_AROUND] = context._state
+        return opened
+
+    return enter
+
+
+def open_layers() -> list[Any]:
+    """Returns the layers that are being called on this thread, the innermost last."""
+    layers, state = [], call_context()._state
+    while state is not None and state["layer"] is not None:
+        layers.append(state["layer"])
+        state = state.get(_AROUND)
+    return layers[::-1]
 
 
 def counter_of(model: tf_keras.Model, step: str) -> tf.Variable:
@@ -108,6 +140,11 @@ def set_strategy_of(optimizer: Any, strategy: tf.distribute.Strategy) -> None:
     """
     if isinstance(optimizer, tf_keras.optimizers.Optimizer):
         optimizer._distribution_strategy = strategy
+
+
+def optimizer_name(optimizer: Any) -> str:
+    """Returns the name of an optimizer. Legacy ones keep it as `_name`."""
+    return str(getattr(optimizer, "name", None) or optimizer._name)
 
 
 def own_minimize(optimizer: Any) -> str | None:

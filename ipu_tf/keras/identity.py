@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import keras
+
+_lock = threading.RLock()
+_twins: WeakValueDictionary[type, type] = WeakValueDictionary()
 
 
 class KerasIdentity:
@@ -31,9 +37,50 @@ class KerasIdentity:
         return getattr(self.__class__, restore.__name__), arguments
 
 
-def class_stood_for(cls: type[KerasIdentity]) -> type[keras.Model]:
+def class_stood_for(cls: Any) -> type:
     """Returns the Keras class that an IPU model class stands for; a user's class is itself."""
     return cls._stands_for or cls
+
+
+def ipu_class(cls: type, bases: Sequence[type]) -> type:
+    """Returns the class of IPU models that stands for a class of models of a Keras.
+
+    Args:
+        cls: A class of the Keras, or a user's.
+        bases: Our classes, each after those whose Keras classes are subclasses of its own.
+
+    Returns:
+        One of `bases`, or for a user's class a subclass of both under the user's name, in which the
+            user's methods come before ours.
+    """
+    for base in bases:
+        if cls is class_stood_for(base):
+            return base
+    with _lock:
+        twin = _twins.get(cls)
+        if twin is None:
+            base = next(base for base in bases if issubclass(cls, class_stood_for(base)))
+            twin = _twins[cls] = _twin_of(cls, base)
+        return twin
+
+
+def _twin_of(cls: type, base: type) -> type:
+    body = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "_stands_for": cls,
+    }
+    return types.new_class(
+        cls.__name__, (_Unannounced, cls, base), exec_body=lambda namespace: namespace.update(body)
+    )
+
+
+class _Unannounced:
+    """Hides a class that the user did not write from the user's `__init_subclass__`."""
+
+    def __init_subclass__(cls) -> None:
+        pass
 
 
 def add_functional_base(cls: type, replacements: Mapping[type, type]) -> type:

@@ -131,7 +131,8 @@ def untraced_program(call: ProgramCall) -> Program:
     if is_in_loop_body(tf.compat.v1.get_default_graph()):
         steps = 0  # Nothing says how often a loop of the script's own runs it.
     if getattr(fn, "__name__", "") in _KERAS_STEPS:  # Keras repeats its steps in one execution.
-        steps = int(getattr(call.owner, "steps_per_execution", 1))
+        compiled = getattr(call.owner, "steps_per_execution", None)
+        steps = 1 if compiled is None else int(compiled)
     return Program(name=program_name(fn), steps_per_execution=steps)
 
 

@@ -398,14 +398,12 @@ class IPUStrategyV1(tf.distribute.Strategy):
             return
         self._said_of_tf_keras = True
         logger.warning(
-            "A model of tf_keras is not converted for the IPU, because its class is a script's own "
-            "or it was made in a scope that was entered before tf_keras was imported: its steps "
-            "run one by one on one IPU, without the on-device loop, replicas, gradient "
-            "accumulation and pipelines, and it has no `set_*_options`. Make it of layers "
-            "(tf_keras.Sequential, tf_keras.Model(inputs, outputs)), or use Keras 3: `import "
-            "keras`, or `tf.keras` without the environment variable TF_USE_LEGACY_KERAS. To keep "
-            "it as it is, make the strategy with `enable_keras_extensions=False`, which also ends "
-            "this warning."
+            "A model of tf_keras is not converted for the IPU, because it was made outside of the "
+            "strategy's scope, or in one that was entered before tf_keras was imported: its steps "
+            "run one by one on one IPU, without the on-device loop, replicas and gradient "
+            "accumulation, and it has no `set_*_options`. Import tf_keras first, and make the "
+            "model in the scope. To keep it as it is, make the strategy with "
+            "`enable_keras_extensions=False`, which also ends this warning."
         )
 
     @contextlib.contextmanager

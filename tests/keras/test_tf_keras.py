@@ -1,9 +1,7 @@
 """Models of tf_keras in the scope: they train as in stock tf_keras, on the on-device loop."""
 
-import contextlib
 import logging
 import pickle
-import re
 
 import keras
 import numpy as np
@@ -11,72 +9,22 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf
-from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.keras import tf_keras_scope
 from ipu_tf.keras.adapters.models import adapter_of
+from tests.keras.tf_keras_training import (
+    TOKENS,
+    X,
+    Y,
+    check_equal,
+    check_equal_weights,
+    embedded,
+    functional,
+    sequential,
+    strategy_of,
+    trained,
+)
 
 tf_keras = pytest.importorskip("tf_keras")
-
-NOT_CONVERTED = "A model of tf_keras is not converted .* Make it of layers .* or use Keras 3"
-
-RANDOM = np.random.default_rng(11)
-X = RANDOM.normal(size=(48, 6)).astype("float32")
-Y = RANDOM.integers(0, 3, 48).astype("int32")
-TOKENS = RANDOM.integers(0, 10, (48, 4)).astype("int32")
-
-
-def strategy_of(ipus=1, **options):
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = ipus
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    return IPUStrategy(**options)
-
-
-def sequential():
-    layers = tf_keras.layers
-    return tf_keras.Sequential(
-        [layers.Dense(8, activation="relu"), layers.BatchNormalization(), layers.Dense(3)]
-    )
-
-
-def functional():
-    inputs = tf_keras.Input((6,))
-    hidden = tf_keras.layers.Dense(8, activation="relu", kernel_regularizer="l2")(inputs)
-    return tf_keras.Model(inputs, tf_keras.layers.Dense(3)(hidden + 1))
-
-
-def embedded():
-    layers = tf_keras.layers
-    return tf_keras.Sequential(
-        [layers.Embedding(10, 6, input_length=4), layers.Flatten(), layers.Dense(3)]
-    )
-
-
-def trained(strategy, build, optimizer, *, setup=lambda model: None, steps=1, x=X, **fit):
-    """A compiled and trained model, and the logs of its training."""
-    with strategy.scope() if strategy else contextlib.nullcontext():
-        tf_keras.utils.set_random_seed(3)
-        model = build()
-        loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(optimizer(), loss, metrics=["accuracy"], steps_per_execution=steps)
-        setup(model)
-        data = (x,) if isinstance(x, tf.data.Dataset) else (x, Y)
-        history = model.fit(*data, verbose=0, **fit)
-    return model, history.history
-
-
-def check_equal(ours, stock, rtol=1e-5):
-    """Both have the same logs, and the same weights."""
-    (model, logs), (other, other_logs) = ours, stock
-    assert set(logs) == set(other_logs)
-    for name, values in other_logs.items():
-        np.testing.assert_allclose(logs[name], values, rtol=rtol, err_msg=name)
-    check_equal_weights(model, other)
-
-
-def check_equal_weights(model, other):
-    for weight, other_weight in zip(model.get_weights(), other.get_weights(), strict=True):
-        np.testing.assert_allclose(weight, other_weight, rtol=1e-4, atol=1e-6)
 
 
 def test_a_sequential_trains_evaluates_and_predicts_as_in_stock_tf_keras():
@@ -254,23 +202,13 @@ def test_an_optimizer_that_would_sum_gradients_twice_is_refused():
             adapter_of(model).optimizer.apply([])
 
 
-@pytest.mark.parametrize("converted", [True, False])
-@pytest.mark.fast_cells(1)
-def test_the_first_step_says_that_a_subclass_is_not_converted(caplog, converted):
-    class Own(tf_keras.Sequential):
-        pass
-
-    def losses(strategy):
-        with strategy.scope() if strategy else contextlib.nullcontext():
-            tf_keras.utils.set_random_seed(3)
-            model = Own([tf_keras.layers.Dense(1)])
-            model.compile("sgd", "mse")
-            return model.fit(X[:8], X[:8, :1], batch_size=4, epochs=2, verbose=0, shuffle=False)
-
-    strategy = strategy_of(enable_keras_extensions=converted)
-    with caplog.at_level(logging.WARNING, "ipu_tf"):
-        history = losses(strategy)
-    messages = [record.getMessage() for record in caplog.records]
-    assert len([message for message in messages if re.match(NOT_CONVERTED, message)]) == converted
-    np.testing.assert_allclose(history.history["loss"], losses(None).history["loss"], rtol=1e-5)
-    assert strategy.report().programs
+def test_the_first_step_says_that_a_model_is_not_converted(caplog, monkeypatch):
+    monkeypatch.setattr(tf_keras_scope, "_may_be_used", lambda: False)  # Loaded in the scope.
+    strategy = strategy_of()
+    with strategy.scope(), caplog.at_level(logging.WARNING, "ipu_tf"):
+        model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+        predict = tf.function(model.predict_step)
+        for rows in (2, 3):
+            strategy.run(predict, args=(tf.constant(X[:rows]),))
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert message.startswith("A model of tf_keras is not converted for the IPU, because it was")

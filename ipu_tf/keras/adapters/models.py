@@ -7,7 +7,7 @@ its own: it is made where it is needed, once for a trace or a call of `fit`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -173,6 +173,24 @@ class ModelAdapter(Protocol):
 
     def build_missing_parts(self, step: str, batch: SpecStructure) -> None:
         """Builds what a step needs for batches of these shapes, unless it is built."""
+
+
+def optimizers_held_by(model: object, kinds: type | tuple[type, ...]) -> Iterator[object]:
+    """Yields the optimizers that are attributes of a model, or in its lists and dicts.
+
+    Those that they wrap follow them.
+
+    Args:
+        model: A model of any Keras.
+        kinds: The classes of optimizers of this Keras.
+    """
+    for value in vars(model).values():
+        held = list(value.values()) if isinstance(value, dict) else value
+        # Symbolic tensors of Keras cannot be iterated over.
+        for item in held if isinstance(held, Sequence) else [held]:
+            while isinstance(item, kinds):
+                yield item
+                item = getattr(item, "inner_optimizer", None)
 
 
 @functools.singledispatch

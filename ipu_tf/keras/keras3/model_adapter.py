@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,7 +19,7 @@ from ipu_tf.internals.keras_training import (
     set_validation_steps,
 )
 from ipu_tf.internals.structures import SpecStructure, TensorStructure
-from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of
+from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of, optimizers_held_by
 from ipu_tf.keras.keras3.loop_adapter import LOOP, Keras3Loop
 from ipu_tf.keras.keras3.optimizer_adapter import Keras3Optimizer
 from ipu_tf.programs.op_names import LOSS, METRICS
@@ -151,11 +151,8 @@ class Keras3Model:
 
     def adopt_optimizers(self) -> None:
         """Makes the optimizers of the model belong to its strategy, also those made outside."""
-        for optimizer in _optimizers_of(self.stock):
-            inner: object = optimizer
-            while inner is not None:
-                set_strategy_of(inner, self.stock.distribute_strategy)
-                inner = getattr(inner, "inner_optimizer", None)
+        for optimizer in optimizers_held_by(self.stock, keras.optimizers.Optimizer):
+            set_strategy_of(optimizer, self.stock.distribute_strategy)
 
     def is_built_for(self, step: str) -> bool:
         """Returns whether the variables exist that a step uses: all steps use the same."""
@@ -176,13 +173,3 @@ def _arguments(batch: StepBatch) -> dict[str, TensorStructure]:
         "y_pred": batch.y_pred,
         "sample_weight": batch.sample_weight,
     }
-
-
-def _optimizers_of(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:
-    """Yields the optimizers that are attributes of a model, or in its lists and dicts."""
-    for value in vars(model).values():
-        held = list(value.values()) if isinstance(value, dict) else value
-        # Keras' symbolic tensors cannot be iterated over.
-        for item in held if isinstance(held, Sequence) else [held]:
-            if isinstance(item, keras.optimizers.Optimizer):
-                yield item

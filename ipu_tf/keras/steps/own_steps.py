@@ -37,7 +37,7 @@ def own_step(model: StatefulModel, name: str) -> Step:
     """
 
     def step(model: StatefulModel, batch: Any) -> Any:
-        results = getattr(model, name)(_copied(batch))
+        results = adapter_of(model).step(name)(_copied(batch))
         if name != "predict_step" and not isinstance(results, dict):
             raise TypeError(
                 f"The `{name}` of model '{model.name}' must return a dict from names to values, "
@@ -67,7 +67,7 @@ def build_by_tracing(model: StatefulModel, name: str, batch: Any) -> None:
 
     def trace(batch: Any) -> Any:
         # Optimizers update weights only in a replica context.
-        step = getattr(model, name)
+        step = adapter_of(model).step(name)
         return strategy.extended.call_for_each_replica(step, args=(_copied(batch),))
 
     with strategy.scope():

@@ -16,9 +16,10 @@ from ipu_tf.internals.tf_keras import (
     is_functional_call,
 )
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages, remove_assigned_stages
-from ipu_tf.keras.identity import KerasIdentity
+from ipu_tf.keras.identity import KerasIdentity, ipu_class
 from ipu_tf.keras.tf_keras import estimate_adapter, graph_adapter, layer_stages, model_adapter
 from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
+from ipu_tf.keras.tf_keras.layer_calls import REPLACEMENTS
 
 __all__ = [
     "TfKerasFunctionalModel",
@@ -61,10 +62,20 @@ class TfKerasSequential(KerasIdentity, TfKerasHooks, tf_keras.Sequential):
         super().pop()
 
 
+class TfKerasSubclass(KerasIdentity, TfKerasHooks):
+    """The base of IPU models whose class is a script's own subclass of `tf_keras.Model`."""
+
+    _stands_for = tf_keras.Model
+    __reduce__ = tf_keras.Model.__reduce__
+
+
+_CLASSES = (TfKerasSequential, TfKerasFunctionalModel, TfKerasSubclass)
+
+
 @contextlib.contextmanager
 def converting() -> Iterator[None]:
-    """Turns functional models and Sequentials made inside, on this thread, into IPU models."""
-    with patches.installed({MODEL_CREATION: _model_creation}):
+    """Turns models made inside, on this thread, into IPU models."""
+    with patches.installed({MODEL_CREATION: _model_creation, **REPLACEMENTS}):
         _thread.depth = getattr(_thread, "depth", 0) + 1
         try:
             yield
@@ -76,13 +87,10 @@ def _model_creation(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a `__new__` that makes IPU models on threads inside a scope."""
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-        if getattr(_thread, "depth", 0):
-            if cls is tf_keras.Sequential:
-                return stock(TfKerasSequential)
-            if cls is TfKerasFunctional:
-                return stock(TfKerasFunctionalModel)
-            if cls is tf_keras.Model and is_functional_call(args, kwargs):
-                return stock(TfKerasFunctionalModel)
-        return stock(cls, *args, **kwargs)
+        if not getattr(_thread, "depth", 0) or issubclass(cls, TfKerasHooks):
+            return stock(cls, *args, **kwargs)
+        if cls is tf_keras.Model and is_functional_call(args, kwargs):
+            return stock(TfKerasFunctionalModel)
+        return stock(ipu_class(cls, _CLASSES), *args, **kwargs)
 
     return new

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from ipu_tf.internals.autograph import converted
+from ipu_tf.internals.autograph import autograph
 from ipu_tf.internals.tf_keras import counter_of, is_compiled, steps_variable_of
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.lengths import positive_integer
@@ -140,7 +140,8 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         """Returns the predictions for a batch; see `tf_keras.Model.predict_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().predict_step(data)
-        return converted(super().predict_step)(data)
+        with autograph():
+            return super().predict_step(data)
 
     def reset_metrics(self) -> None:
         """Resets the metrics of every replica."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
@@ -9,11 +11,12 @@ from typing import cast
 import tensorflow as tf
 import tf_keras
 
-from ipu_tf.internals.autograph import converted
+from ipu_tf.internals.autograph import autograph
 from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.internals.tf_keras import check_loss, layers_within, set_strategy_of
-from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of
+from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of, optimizers_held_by
 from ipu_tf.keras.steps.own_steps import build_by_tracing
+from ipu_tf.keras.tf_keras.layer_calls import work
 from ipu_tf.keras.tf_keras.loop_adapter import LOOP, TfKerasLoop
 from ipu_tf.keras.tf_keras.optimizer_adapter import TfKerasOptimizer
 from ipu_tf.programs.op_names import LOSS, METRICS
@@ -43,8 +46,9 @@ class TfKerasModel:
 
     @property
     def has_call(self) -> bool:
-        """Whether its class defines the computation of outputs: functional models have one."""
-        return True
+        """Whether its class defines the computation of outputs."""
+        stock = inspect.getattr_static(tf_keras.Model, "call")
+        return inspect.getattr_static(type(self.stock), "call") is not stock
 
     @property
     def has_layer_graph(self) -> bool:
@@ -78,8 +82,17 @@ class TfKerasModel:
         return []
 
     def step(self, name: str) -> Callable[[TensorStructure], TensorStructure]:
-        """Returns the step of this name, such as "train_step", as a method of the model."""
-        return cast("Callable[[TensorStructure], TensorStructure]", getattr(self.stock, name))
+        """Returns the step of this name, such as "train_step", as a method of the model.
+
+        Layers in it are converted by AutoGraph, the step itself is not, as in stock tf_keras.
+        """
+
+        def step(model: tf_keras.Model, data: TensorStructure) -> TensorStructure:
+            with autograph():
+                return cast("TensorStructure", getattr(model, name)(data))
+
+        step.__name__ = name
+        return types.MethodType(step, self.stock)
 
     def unpacked(
         self, data: TensorStructure
@@ -90,15 +103,15 @@ class TfKerasModel:
 
     def outputs(self, x: TensorStructure, *, training: bool) -> TensorStructure:
         """Returns the outputs of the model; AutoGraph converts the `call` of layers, as always."""
-        call = converted(lambda inputs: self.stock(inputs, training=training))
-        return cast("TensorStructure", call(x))
+        with autograph():
+            return cast("TensorStructure", self.stock(x, training=training))
 
     def loss(self, batch: StepBatch, *, training: bool) -> tf.Tensor:
         """Returns the loss, that of layers included, in the scope of losses.
 
         tf_keras adds it to the mean that logs show.
         """
-        with tf.name_scope(LOSS):
+        with autograph(), tf.name_scope(LOSS), work(LOSS):
             loss = self.stock.compute_loss(batch.x, batch.y, batch.y_pred, batch.sample_weight)
         if training:
             check_loss(self.stock, batch.y, loss)
@@ -109,7 +122,7 @@ class TfKerasModel:
 
     def metrics(self, batch: StepBatch) -> TensorStructure:
         """Returns the logs of a step, computed in the scope of metrics."""
-        with tf.name_scope(METRICS):
+        with autograph(), tf.name_scope(METRICS), work(METRICS):
             logs = self.stock.compute_metrics(batch.x, batch.y, batch.y_pred, batch.sample_weight)
             return cast("TensorStructure", logs)
 
@@ -129,22 +142,23 @@ class TfKerasModel:
         return all(layer.built for layer in layers_within(self.stock))
 
     def note_inputs(self, batch: SpecStructure) -> None:
-        """Does nothing: functional models and Sequentials state their inputs."""
+        """Does nothing: no pipeline, export or estimate reads the inputs of a model yet."""
 
     def note_validation_steps(self, steps: int) -> None:
         """Does nothing: all data handlers of a model read one variable."""
 
     def adopt_optimizers(self) -> None:
-        """Makes the optimizer belong to the strategy of the model, also one made outside of it."""
-        if self.stock.optimizer is not None:
-            set_strategy_of(self.stock.optimizer, self.stock.distribute_strategy)
+        """Makes the optimizers of the model belong to its strategy, also those made outside."""
+        kinds = tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimizer
+        for optimizer in optimizers_held_by(self.stock, kinds):
+            set_strategy_of(optimizer, self.stock.distribute_strategy)
 
     def is_built_for(self, step: str) -> bool:
         """Returns whether the variables exist that a step, such as "train_step", uses."""
         if not (self.stock.built and self.layers_are_built):
             return False
         parts = (self.stock.compiled_loss, self.stock.compiled_metrics)
-        return step == "predict_step" or all(part.built for part in parts)
+        return step == "predict_step" or all(part is None or part.built for part in parts)
 
     def build_missing_parts(self, step: str, batch: SpecStructure) -> None:
         """Builds the variables of layers, loss, metrics and optimizer by tracing a step."""

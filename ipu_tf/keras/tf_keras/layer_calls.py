@@ -1,0 +1,102 @@
+"""The open calls of layers and optimizers of tf_keras, for the rooms that trace."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ipu_tf.base import call_path
+from ipu_tf.internals import patches
+from ipu_tf.internals.tf_keras import (
+    LAYER_CALLS,
+    UPDATES,
+    TfKerasFunctional,
+    dense,
+    noting_callers,
+    open_layers,
+    optimizer_name,
+)
+from ipu_tf.runtime.tracing import hooks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """Work that belongs to no layer.
+
+    Attributes:
+        name: Its name in reports.
+        is_update: Whether an optimizer does it.
+        depth: The calls of layers around it.
+    """
+
+    name: str
+    is_update: bool
+    depth: int
+
+
+class _Thread(threading.local):
+    works: tuple[_Work, ...] = ()
+
+
+_thread = _Thread()
+
+
+@contextlib.contextmanager
+def work(name: str, *, is_update: bool = False) -> Iterator[None]:
+    """Names the work inside, other than that of layers, in reports.
+
+    Args:
+        name: Name of the optimizer, or `LOSS` or `METRICS`.
+        is_update: Whether it is an optimizer's.
+    """
+    around = _thread.works
+    _thread.works = (*around, _Work(name=name, is_update=is_update, depth=len(open_layers())))
+    try:
+        yield
+    finally:
+        _thread.works = around
+
+
+@call_path.add_source
+def layer_calls() -> call_path.CallPath:
+    """Returns the calls of tf_keras that are open on this thread.
+
+    Models that are graphs of layers are no part of the path, as with Keras 3: their layers are made
+    outside of them.
+    """
+    layers = open_layers()
+    found = _thread.works[-1] if _thread.works else None
+    if found is not None and found.depth == len(layers):
+        return call_path.CallPath(path=found.name, is_in_optimizer=found.is_update)
+    names = [layer.name for layer in layers if not isinstance(layer, TfKerasFunctional)]
+    return call_path.CallPath(path="/".join(names))
+
+
+def _update(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes updates in a trace work of their optimizer, with gradients of static shape.
+
+    tf_keras would look for the rows that occur twice in the gradient of an embedding.
+    """
+
+    def apply_gradients(
+        optimizer: Any, grads_and_vars: Iterable[tuple[Any, Any]], *args: Any, **kwargs: Any
+    ) -> Any:
+        if hooks.active() is None:
+            return stock(optimizer, grads_and_vars, *args, **kwargs)
+        pairs = list(grads_and_vars)
+        gradients = dense([gradient for gradient, _ in pairs])
+        pairs = [(one, variable) for one, (_, variable) in zip(gradients, pairs, strict=True)]
+        with work(optimizer_name(optimizer), is_update=True):
+            return stock(optimizer, pairs, *args, **kwargs)
+
+    return apply_gradients
+
+
+REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
+    {LAYER_CALLS: noting_callers} | dict.fromkeys(UPDATES, _update)
+)
+"""What the scope of a strategy replaces, so that traces know the calls."""

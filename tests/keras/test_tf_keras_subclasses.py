@@ -1,0 +1,182 @@
+"""Subclasses of tf_keras' models, and steps of their own, in the scope of a strategy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.grids import mostly_slow
+from tests.keras.tf_keras_training import (
+    TOKENS,
+    X,
+    Y,
+    check_equal,
+    functional,
+    strategy_of,
+    trained,
+)
+
+tf_keras = pytest.importorskip("tf_keras")
+
+layers = tf_keras.layers
+
+
+class Net(tf_keras.Model):
+    """Its `call` has control flow over tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = layers.Dense(8, activation="relu")
+        self.normalised = layers.BatchNormalization()
+        self.last = layers.Dense(3)
+
+    def call(self, inputs, training=False):
+        hidden = self.normalised(self.hidden(inputs), training=training)
+        if tf.reduce_sum(hidden) > 0:
+            hidden *= 2.0
+        return self.last(hidden)
+
+
+class Extended(Net):
+    """Its step of training adds to that of tf_keras."""
+
+    def train_step(self, data):
+        return {**super().train_step(data), "rows": tf.constant(3.0)}
+
+
+class OwnSteps(tf_keras.Model):
+    """Its steps are its own, and the gradient of its table is a list of rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = layers.Embedding(10, 6)
+        self.last = layers.Dense(3)
+        self.mean = tf_keras.metrics.Mean("mean")
+
+    def call(self, tokens):
+        return self.last(tf.reduce_mean(self.table(tokens), axis=1))
+
+    def train_step(self, data):
+        tokens, labels = data
+        with tf.GradientTape() as tape:
+            outputs = self(tokens, training=True)
+            loss = self.compiled_loss(labels, outputs, regularization_losses=self.losses)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        return self.logs(labels, outputs)
+
+    def test_step(self, data):
+        tokens, labels = data
+        outputs = self(tokens, training=False)
+        self.compiled_loss(labels, outputs)
+        return self.logs(labels, outputs)
+
+    def predict_step(self, tokens):
+        return {"softmax": tf.nn.softmax(self(tokens))}
+
+    def logs(self, labels, outputs):
+        self.mean.update_state(outputs)
+        self.compiled_metrics.update_state(labels, outputs)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+
+class Functional(tf_keras.Model):
+    """Its constructor makes it functional."""
+
+    def __init__(self):
+        inputs = tf_keras.Input((6,))
+        super().__init__(inputs, layers.Dense(3)(layers.Dense(4, activation="relu")(inputs)))
+
+
+class Doubled(tf_keras.Sequential):
+    """Its loss is its own."""
+
+    def __init__(self):
+        super().__init__([layers.Dense(4, activation="relu"), layers.Dense(3)])
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None):
+        return 2.0 * super().compute_loss(x, y, y_pred, sample_weight)
+
+
+class Pair(tf_keras.Model):
+    """Two layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.last = layers.Dense(8, activation="relu"), layers.Dense(3)
+
+    def call(self, inputs):
+        return self.last(self.hidden(inputs))
+
+
+class Weighted(tf_keras.optimizers.legacy.SGD):
+    """A script's optimizer: its gradients are doubled before they are applied."""
+
+    def apply_gradients(self, grads_and_vars, name=None, **kwargs):
+        doubled = [(2.0 * gradient, variable) for gradient, variable in grads_and_vars]
+        return super().apply_gradients(doubled, name=name, **kwargs)
+
+
+KINDS = {cls.__name__: cls for cls in (Net, Extended, OwnSteps, Functional, Doubled)}
+
+
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, fast=["OwnSteps"]))
+def test_a_subclass_trains_evaluates_and_predicts_as_in_stock_tf_keras(kind):
+    x = TOKENS if kind is OwnSteps else X
+    how = {"x": x, "batch_size": 8, "epochs": 2, "validation_data": (x[:16], Y[:16])}
+    make = tf_keras.optimizers.Adam if kind is OwnSteps else tf_keras.optimizers.SGD
+    strategy = strategy_of()
+    ours = trained(strategy, kind, make, steps=2, **how)
+    stock = trained(None, kind, make, **how)
+    check_equal(ours, stock)
+    model = ours[0]
+    assert model.__class__ is kind
+    assert type(model) is not kind
+    predictions = [one.predict(x, batch_size=8, verbose=0) for one in (model, stock[0])]
+    for leaves in zip(*map(tf.nest.flatten, predictions), strict=True):
+        np.testing.assert_allclose(*leaves, rtol=1e-4, atol=1e-6)
+    names = {program.name for program in strategy.report(insights=False).programs}
+    assert names == {f"{model.name}.{step}_step" for step in ("train", "test", "predict")}
+
+
+@pytest.mark.slow
+def test_the_gradients_of_a_subclass_are_accumulated_for_a_scripts_optimizer():
+    def setup(model):
+        model.set_gradient_accumulation_options(
+            gradient_accumulation_steps_per_replica=2, gradient_accumulation_reduction_method="mean"
+        )
+        model.set_replication_options("MEAN")
+
+    how = {"shuffle": False, "epochs": 2}
+    ours, _ = trained(
+        strategy_of(2), Pair, lambda: Weighted(0.05), setup=setup, steps=6, batch_size=4, **how
+    )
+    stock, _ = trained(None, Pair, lambda: Weighted(0.05 * 2), batch_size=16, **how)
+    for weight, other in zip(ours.get_weights(), stock.get_weights(), strict=True):
+        np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-6)
+
+
+def test_an_own_train_step_with_replicas_is_refused():
+    with strategy_of(2).scope():
+        model = OwnSteps()
+        model.compile("sgd", "mse", steps_per_execution=2)
+        message = "The function `train_step` for the model own_steps.* has been overridden"
+        with pytest.raises(RuntimeError, match=message):
+            model.fit(TOKENS, Y, batch_size=8)
+
+
+def test_a_subclass_without_call_is_refused():
+    class Empty(tf_keras.Model):
+        pass
+
+    with strategy_of().scope():
+        model = Empty(name="empty")
+        model.compile("sgd", "mse")
+        with pytest.raises(NotImplementedError, match="Model 'empty' does not implement `call`"):
+            model.fit(X, Y)
+
+
+def test_outside_of_scopes_classes_are_stock():
+    assert type(Pair()) is Pair
+    with strategy_of().scope():
+        converted = functional()
+    assert type(functional()) is converted.__class__
