@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -145,6 +145,25 @@ def set_strategy_of(optimizer: Any, strategy: tf.distribute.Strategy) -> None:
 def optimizer_name(optimizer: Any) -> str:
     """Returns the name of an optimizer. Legacy ones keep it as `_name`."""
     return str(getattr(optimizer, "name", None) or optimizer._name)
+
+
+def slots_of(
+    optimizer: Any, weights: Sequence[tf.Variable]
+) -> Iterator[tuple[tf.Variable, tf.Variable]]:
+    """Yields the variables that an optimizer keeps, each with its weight, or with itself.
+
+    New optimizers name a slot after its weight. Relies on `Variable._shared_name`, which they use.
+    """
+    if isinstance(optimizer, tf_keras.optimizers.legacy.Optimizer):
+        names = optimizer.get_slot_names()
+        yield from ((optimizer.get_slot(one, name), one) for one in weights for name in names)
+        yield optimizer.iterations, optimizer.iterations
+        return
+    endings = {f"/{weight._shared_name}": weight for weight in weights}
+    for slot in optimizer.variables():
+        name = slot.name.rpartition(":")[0]
+        ending = max((one for one in endings if name.endswith(one)), key=len, default=None)
+        yield slot, slot if ending is None else endings[ending]
 
 
 def own_minimize(optimizer: Any) -> str | None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf.keras import tf_keras_scope
 from ipu_tf.keras.adapters.models import adapter_of
+from ipu_tf.profile.figures import program_figures as figures
 from tests.keras.tf_keras_training import (
     TOKENS,
     X,
@@ -27,6 +28,18 @@ from tests.keras.tf_keras_training import (
 tf_keras = pytest.importorskip("tf_keras")
 
 
+def check_rows(program, model):
+    """The rows of a report are layers, loss, metrics and the optimizer, with their phases."""
+    rows = {row.layer: set(row.by_phase) for row in figures.layers(program.device)}
+    names = {layer.name for layer in model.layers if layer.trainable_weights}
+    operations = {name for name in rows if name.startswith("tf.")}
+    optimizer = type(model.optimizer).__name__
+    assert set(rows) == names | operations | {"loss", "metrics", "(host)", optimizer}
+    for name in names:
+        assert rows[name] == {"forward", "backward", "update"}
+    assert rows[optimizer] == {"update"}
+
+
 def test_a_sequential_trains_evaluates_and_predicts_as_in_stock_tf_keras():
     strategy = strategy_of()
     how = {"batch_size": 8, "epochs": 2, "validation_data": (X[:16], Y[:16])}
@@ -40,8 +53,9 @@ def test_a_sequential_trains_evaluates_and_predicts_as_in_stock_tf_keras():
     np.testing.assert_allclose(figures, other.evaluate(X, Y, batch_size=8, verbose=0), rtol=1e-5)
     predicted = model.predict(X, batch_size=8, verbose=0)
     np.testing.assert_allclose(predicted, other.predict(X, verbose=0), rtol=1e-4, atol=1e-6)
-    names = {program.name for program in strategy.report(insights=False).programs}
-    assert names == {f"{model.name}.{step}_step" for step in ("train", "test", "predict")}
+    programs = {program.name: program for program in strategy.report(insights=False).programs}
+    assert set(programs) == {f"{model.name}.{step}_step" for step in ("train", "test", "predict")}
+    check_rows(programs[f"{model.name}.train_step"], model)
 
 
 @pytest.mark.slow
@@ -51,7 +65,8 @@ def test_a_functional_model_trains_on_a_dataset_and_on_single_batches(optimizer)
     for part in optimizer.split("."):
         make = getattr(make, part)
     data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8, drop_remainder=True)
-    ours = trained(strategy_of(), functional, make, steps=2, x=data, epochs=3, shuffle=False)
+    strategy = strategy_of()
+    ours = trained(strategy, functional, make, steps=2, x=data, epochs=3, shuffle=False)
     stock = trained(None, functional, make, x=data, epochs=3)
     check_equal(ours, stock)
     counts = []
@@ -62,6 +77,7 @@ def test_a_functional_model_trains_on_a_dataset_and_on_single_batches(optimizer)
         )
     np.testing.assert_allclose(*counts, rtol=1e-5)
     check_equal_weights(ours[0], stock[0])
+    check_rows(strategy.report(insights=False).programs[0], ours[0])
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from ipu_tf.internals.tf_keras import (
     noting_callers,
     open_layers,
     optimizer_name,
+    slots_of,
 )
 from ipu_tf.runtime.tracing import hooks
 
@@ -85,13 +86,17 @@ def _update(stock: Callable[..., Any]) -> Callable[..., Any]:
     def apply_gradients(
         optimizer: Any, grads_and_vars: Iterable[tuple[Any, Any]], *args: Any, **kwargs: Any
     ) -> Any:
-        if hooks.active() is None:
+        tracer = hooks.active()
+        if tracer is None:
             return stock(optimizer, grads_and_vars, *args, **kwargs)
         pairs = list(grads_and_vars)
         gradients = dense([gradient for gradient, _ in pairs])
         pairs = [(one, variable) for one, (_, variable) in zip(gradients, pairs, strict=True)]
         with work(optimizer_name(optimizer), is_update=True):
-            return stock(optimizer, pairs, *args, **kwargs)
+            updated = stock(optimizer, pairs, *args, **kwargs)
+        for slot, weight in slots_of(optimizer, [variable for _, variable in pairs]):
+            tracer.note_slot(slot, weight)
+        return updated
 
     return apply_gradients
 
