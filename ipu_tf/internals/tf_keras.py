@@ -63,6 +63,11 @@ def open_layers() -> list[Any]:
     return layers[::-1]
 
 
+def is_functional(layer: Any) -> bool:
+    """Returns whether a layer is a functional model, and no Sequential, which is one, too."""
+    return isinstance(layer, TfKerasFunctional) and not isinstance(layer, tf_keras.Sequential)
+
+
 def counter_of(model: tf_keras.Model, step: str) -> tf.Variable:
     """Returns the variable that counts the batches of a method, which callbacks read.
 

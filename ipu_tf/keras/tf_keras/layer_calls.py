@@ -14,8 +14,8 @@ from ipu_tf.internals import patches
 from ipu_tf.internals.tf_keras import (
     LAYER_CALLS,
     UPDATES,
-    TfKerasFunctional,
     dense,
+    is_functional,
     noting_callers,
     open_layers,
     optimizer_name,
@@ -66,15 +66,16 @@ def work(name: str, *, is_update: bool = False) -> Iterator[None]:
 def layer_calls() -> call_path.CallPath:
     """Returns the calls of tf_keras that are open on this thread.
 
-    Models that are graphs of layers are no part of the path, as with Keras 3: their layers are made
-    outside of them.
+    A functional model around all of them is no part of the path, as with Keras 3: its layers are
+    made outside of it.
     """
     layers = open_layers()
     found = _thread.works[-1] if _thread.works else None
     if found is not None and found.depth == len(layers):
         return call_path.CallPath(path=found.name, is_in_optimizer=found.is_update)
-    names = [layer.name for layer in layers if not isinstance(layer, TfKerasFunctional)]
-    return call_path.CallPath(path="/".join(names))
+    if len(layers) > 1 and is_functional(layers[0]):
+        layers = layers[1:]
+    return call_path.CallPath(path="/".join(layer.name for layer in layers))
 
 
 def _update(stock: Callable[..., Any]) -> Callable[..., Any]:
