@@ -11,6 +11,9 @@ import tf_keras
 # The class of functional models, which tf_keras does not export.
 from tf_keras.src.engine.functional import Functional as TfKerasFunctional
 
+# The layers that operations on symbolic tensors become in functional models.
+from tf_keras.src.layers.core import tf_op_layer
+
 # The class of symbolic tensors, exported in a private namespace alone.
 from tf_keras.src.engine.keras_tensor import KerasTensor as TfKerasTensor
 
@@ -66,6 +69,15 @@ def open_layers() -> list[Any]:
 def is_functional(layer: Any) -> bool:
     """Returns whether a layer is a functional model, and no Sequential, which is one, too."""
     return isinstance(layer, TfKerasFunctional) and not isinstance(layer, tf_keras.Sequential)
+
+
+OPERATION_LAYERS = (
+    tf_op_layer.ClassMethod,
+    tf_op_layer.InstanceMethod,
+    tf_op_layer.InstanceProperty,
+    tf_op_layer.TFOpLambda,
+)
+"""The classes of layers that operations on symbolic tensors become."""
 
 
 def counter_of(model: tf_keras.Model, step: str) -> tf.Variable:

@@ -12,9 +12,12 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import tensorflow as tf
 
-Kind: TypeAlias = Literal["input", "operation", "layer", "sequential", "functional", "subclass"]
-"""What makes symbolic tensors: the inputs of a graph, an operation that is no layer, a layer, or a
-model that is a list of layers, a graph of them, or a `call` of its own."""
+Kind: TypeAlias = Literal[
+    "input", "operation", "operation layer", "layer", "sequential", "functional", "subclass"
+]
+"""What makes symbolic tensors: the inputs of a graph, an operation that is no layer, one that is a
+layer of functional models alone, a layer, or a model that is a list of layers, a graph of them, or
+a `call` of its own."""
 
 Node: TypeAlias = Any
 """One symbolic call, as its Keras records it."""

@@ -100,9 +100,8 @@ def graph_of_call(model: Model, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         outputs = symbolic_call(model, args, kwargs, model.distribute_strategy)
     inputs = tree.flatten([args, kwargs])
     walk = _Walk(graphs, model.distribute_strategy)
-    part = walk.nodes(
-        model.name, inputs, tree.flatten(outputs), [frozenset()] * len(inputs), _Stages()
-    )
+    sources: list[Sources] = [frozenset()] * len(inputs)
+    part = walk.nodes(model.name, inputs, tree.flatten(outputs), sources, _Stages(), in_call=True)
     return LayerGraph(model=model, invocations=part.invocations)
 
 
@@ -167,15 +166,21 @@ class _Walk:
         outputs: Sequence[SymbolicTensor],
         input_sources: Sequence[Sources],
         stages: _Stages,
+        *,
+        in_call: bool = False,
     ) -> _Part:
-        """Returns the calls between symbolic tensors."""
+        """Returns the calls between symbolic tensors.
+
+        Those of the `call` of a model, not of a graph, may be operations that no layer stands for.
+        """
+        operations = ("operation", "operation layer") if in_call else ("operation",)
         sources = dict(zip(map(id, inputs), input_sources, strict=True))
         invocations = []
         for node in _post_order(self._graphs, outputs, set(sources)):
             given = self._graphs.operands_of(node)
             operands = [sources.get(id(tensor), frozenset()) for tensor in given]
             layer, made = self._graphs.operation_of(node), self._graphs.results_of(node)
-            if self._graphs.kind(layer) == "operation":
+            if self._graphs.kind(layer) in operations:
                 results: Sequence[Sources] = [frozenset().union(*operands)] * len(made)
             else:
                 invocation, results = self._call(layer, node, path, operands, stages)
@@ -221,7 +226,7 @@ class _Walk:
             SymbolicCallError: A nested model has stages that cannot be seen.
         """
         kind = self._graphs.kind(layer)
-        if kind == "layer":
+        if kind in ("layer", "operation layer"):
             return None
         model = cast("Model", layer)
         if kind != "subclass":
@@ -239,7 +244,8 @@ class _Walk:
             return None
         if len(operands) != len(found.inputs):
             operands = [frozenset().union(*operands)] * len(found.inputs)
-        part = self.nodes(path, found.inputs, found.outputs, operands, stages.within(layer, node))
+        inner = stages.within(layer, node)
+        part = self.nodes(path, found.inputs, found.outputs, operands, inner, in_call=True)
         outputs = len(self._graphs.results_of(node))
         if len(part.outputs) == outputs:
             return part

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from ipu_tf.internals.tf_keras import (
+    OPERATION_LAYERS,
     TfKerasFunctional,
     TfKerasTensor,
     layers_within,
@@ -24,10 +25,7 @@ _NEW_INPUT = "ipu_tf_input"  # With a name, it takes none of those that tf_keras
 
 @dataclass(frozen=True, slots=True)
 class TfKerasGraphs:
-    """The symbolic calls of tf_keras; see `GraphAdapter`.
-
-    Operations on symbolic tensors are layers.
-    """
+    """The symbolic calls of tf_keras; see `GraphAdapter`."""
 
     def kind(self, operation: object) -> Kind:
         """Returns what a layer or a model is."""
@@ -37,6 +35,8 @@ class TfKerasGraphs:
             return "functional"
         if isinstance(operation, tf_keras.Model):
             return "subclass"
+        if isinstance(operation, OPERATION_LAYERS):
+            return "operation layer"
         return "input" if isinstance(operation, tf_keras.layers.InputLayer) else "layer"
 
     def overrides_call(self, model: Model) -> bool:
