@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from ipu_tf.poplar.packages import write_packages
 from ipu_tf.poplar.toolchain import LIBRARY_FLAGS, Compiler, PoplarBuildError, find_compiler
 
 LIBRARIES = ("poplar", "poputil", "popops")
@@ -52,6 +53,8 @@ class Installation:
             "LIBRARY_PATH": str(self.prefix / "lib"),
             "LD_LIBRARY_PATH": str(self.prefix / "lib"),
             "PATH": str(self.prefix / "bin"),
+            "PKG_CONFIG_PATH": str(self.prefix / "lib" / "pkgconfig"),
+            "CMAKE_PREFIX_PATH": str(self.prefix),
         }
 
 
@@ -127,6 +130,7 @@ def _locked(folder: Path) -> Iterator[None]:
 def _key(folder: Path, compiler: Compiler, flags: tuple[str, ...]) -> str:
     """Returns a digest of all that the libraries depend on."""
     digest = hashlib.sha256("\0".join((compiler.version, *LIBRARY_FLAGS, *flags)).encode())
+    digest.update((_PACKAGE / "packages.py").read_bytes())
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:20]
@@ -144,6 +148,7 @@ def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...
         for part in _COPIED:
             shutil.copytree(folder / part, unfinished / part)
         _add_tools(objects["popc"], unfinished, compiler, flags)
+        write_packages(unfinished, LIBRARIES)
         (unfinished / "complete").touch()
         shutil.rmtree(prefix, ignore_errors=True)
         unfinished.rename(prefix)
