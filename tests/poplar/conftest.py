@@ -24,6 +24,7 @@ class Programs:
         self.flags = (*WARNINGS, *flags)
         self.folder = folder
         self.compiled = {}
+        self.environment = os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}
 
     def program(self, *sources):
         if sources not in self.compiled:
@@ -38,7 +39,7 @@ class Programs:
         return subprocess.run(
             [self.program(*sources), *arguments],
             cwd=folder,
-            env=os.environ | {"XDG_CACHE_HOME": str(self.folder / "cache")},
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=300,

@@ -1,5 +1,8 @@
 """Planted faults: each is an error of its class that names what is wrong."""
 
+import signal
+import subprocess
+
 import pytest
 
 from tests.poplar.conftest import PROGRAMS
@@ -9,6 +12,7 @@ pytestmark = pytest.mark.slow
 MAPPING, CONNECTION = "invalid_tile_mapping", "graph_connection_error"
 COMPILATION, LOAD = "graph_program_compilation_error", "file_load_error"
 CONTROL, STREAM = "control_program_error", "stream_connection_error"
+RUNTIME = "application_runtime_error"
 
 FAULTS = {
     "unmapped element": (MAPPING, "No tile holds elements 6 to 7 of 'z'"),
@@ -48,7 +52,7 @@ FAULTS = {
     "slice outside": ("index_error", "from 2 to 5 is not inside of dimension 0 of {4}"),
     "float predicate": (CONTROL, "must be BOOL or an integer. Received: f {} float"),
     "tensor of another graph": ("poplar_error", "the tensor belongs to another graph"),
-    "abort": ("application_runtime_error", "enough"),
+    "abort": (RUNTIME, "enough"),
     "missing codelets": (LOAD, "There is no file of codelets 'no_such_codelets.cpp'"),
     "codelets of the chip": (LOAD, "compiled for the chip, which this machine does not run"),
     "assembly": (COMPILATION, "contain assembly for the chip"),
@@ -58,10 +62,18 @@ FAULTS = {
         "its field d has elements of double, which is no type of tensors",
     ),
     "field of its own": (CONNECTION, "Field 'd' of vertex 0 (A) of compute set 'set' is of the"),
-    "file of a graph": ("poplar_error", "Graph::serialize: files of graphs are not supported"),
+    "write behind a field": (
+        RUNTIME,
+        "A codelet writes element 5 of field 'out', which has 4: vertex 0 (tests::Outside) of "
+        "compute set 'set' on tile 9.",
+    ),
+    "write before a field": (RUNTIME, "A codelet writes element -1 of field 'out', which has 4:"),
+    "write to an input": (RUNTIME, "A codelet writes element 2 of field 'in', which is an Input:"),
+    "write behind a list": (RUNTIME, "A codelet writes element 2 of field 'list', which has 2:"),
+    "vectors of clang": (COMPILATION, "ext_vector_type_is_of_clang_use_float2_of_ipudef_h"),
     "missing compiler": (COMPILATION, "/no/such/compiler cannot be run"),
     "cycles": ("poplar_error", "cycles and memory of Poplar programs are not modelled yet"),
-    "endless loop": ("application_runtime_error", "ran for more than 0.1 seconds"),
+    "endless loop": (RUNTIME, "ran for more than 0.1 seconds"),
 }
 
 
@@ -76,6 +88,11 @@ def test_a_fault_is_named(programs, tmp_path, fault):
     assert result.returncode == 3
 
 
+def test_a_codelet_that_stays_inside_of_its_fields_passes_the_check(programs):
+    result = programs.run(PROGRAMS / "faults.cpp", arguments=["write inside"])
+    assert result.stdout == "no error\n"
+
+
 def test_memory_may_overflow_if_a_program_says_so(programs):
     result = programs.run(PROGRAMS / "faults.cpp", arguments=["tile over memory, allowed"])
     assert result.stdout == "no error\n"
@@ -85,6 +102,7 @@ def test_memory_may_overflow_if_a_program_says_so(programs):
     ("fault", "words"),
     [
         ("crash", "a codelet crashed (Segmentation fault): vertex 0 (tests::Crash) of compute set"),
+        ("crash of the stack", "a codelet crashed (Segmentation fault): vertex 0 (tests::Deep)"),
         ("endless codelet", "ran for more than 1 seconds: vertex 0 (tests::Endless) of compute"),
     ],
 )
@@ -93,3 +111,21 @@ def test_a_codelet_that_does_not_end_well_is_named(programs, fault, words):
     assert result.returncode != 0
     assert words in result.stderr
     assert "on tile 9" in result.stderr
+
+
+def test_ctrl_c_ends_between_compute_sets(programs):
+    program = programs.program(PROGRAMS / "faults.cpp")
+    with subprocess.Popen(
+        [program, "endless program"],
+        cwd=PROGRAMS,
+        env=programs.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == -signal.SIGINT
+        assert process.stdout.read() == "not flushed"
+        error = process.stderr.read()
+    assert error == "error: interrupted (Ctrl-C), between two steps of the program.\n"

@@ -1,5 +1,6 @@
 """Programs of our own against Poplar's libraries; each checks its numbers itself."""
 
+import json
 import shutil
 import subprocess
 
@@ -24,6 +25,23 @@ def test_the_same_under_sanitizers(sanitized):
     assert sanitized.run(PROGRAMS / "views.cpp").stderr == ""
     result = sanitized.run(PROGRAMS / "machine.cpp")
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_graph_as_text(programs):
+    result = programs.run(PROGRAMS / "machine.cpp", arguments=["text"])
+    graph, vertices, sets = result.stdout.split("---\n")
+    variable = {"name": 'x "quoted"', "type": "int", "elements": 8, "constant": False}
+    assert json.loads(graph) == {
+        "tiles": 1472,
+        "variables": [variable | {"tiles": [[0, 7], [4, None]]}],
+        "compute_sets": [{"name": "set"}],
+        "vertices": [{"type": "tests::Workers", "compute_set": 0, "tile": 3}],
+        "edges": [{"vertex": 0, "field": "data", "elements": [[0, 2, 4]]}],
+    }
+    assert "node0 [label=\"vertex 0 (tests::Workers) of compute set 'set' on tile 3\"]" in vertices
+    assert 'node0 [label="set"];' in sets
+    for text in (vertices, sets):
+        assert "  variable0 -> node0;\n  node0 -> variable0;\n}" in text
 
 
 def test_codelets_compile_once(programs):

@@ -124,6 +124,31 @@ class Crash : public Vertex {
   void compute() { *reinterpret_cast<volatile int*>(static_cast<long>(*value)) = 1; }
 };
 
+class Outside : public Vertex {
+ public:
+  Input<Vector<int>> in;
+  Output<Vector<int>> out;
+  Vector<int> list;
+  int field;
+  int place;
+  __attribute__((target("supervisor"))) void compute() {
+    int* const fields[] = {&out[0], &in[0], &list[0]};
+    for (int& one : out) one = 1;
+    fields[field][place] = 7;
+  }
+};
+
+class Deep : public Vertex {
+ public:
+  InOut<int> value;
+  int Sink(volatile int* above) {
+    volatile int here[1000];
+    here[0] = *above + 1;
+    return here[0] == 0 ? 0 : Sink(here) + here[0];
+  }
+  void compute() { *value = Sink(&*value); }
+};
+
 class Endless : public Vertex {
  public:
   InOut<int> value;

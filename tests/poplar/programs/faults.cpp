@@ -33,6 +33,12 @@ struct Parts {
     graph.setTileMapping(vertex, tile);
     return vertex;
   }
+  // A vertex that writes 7 to one place of a field.
+  void WriteOutside(int field, int place, const OptionFlags& options = {{"debug.checkCodelets", "true"}}) {
+    const VertexRef vertex = Add("tests::Outside", {{"in", x}, {"out", y}, {"field", field}, {"place", place}}, 9);
+    graph.setInitialValue(vertex["list"], ArrayRef<int>({1, 2}));
+    Run(options);
+  }
   void Run(const OptionFlags& options = {}) { Engine(graph, Execute(set), options).loadAndRun(device); }
 };
 
@@ -147,7 +153,18 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
        p.graph.addCodelets("codelets.cpp");
      }},
     {"cycles", [](Parts& p) { Engine(p.graph, Sequence()).printProfileSummary(std::cout); }},
-    {"file of a graph", [](Parts& p) { p.graph.serialize(std::cout, SerializationFormat::Binary); }},
+    {"write inside", [](Parts& p) { p.WriteOutside(0, 3); }},
+    {"write behind a field", [](Parts& p) { p.WriteOutside(0, 5); }},
+    {"write before a field", [](Parts& p) { p.WriteOutside(0, -1); }},
+    {"write to an input", [](Parts& p) { p.WriteOutside(1, 2); }},
+    {"write behind a list", [](Parts& p) { p.WriteOutside(2, 2); }},
+    {"vectors of clang",
+     [](Parts& p) {
+       std::stringstream text(
+           "#include <poplar/Vertex.hpp>\nclass A : public poplar::Vertex { public: void compute() {\n"
+           "  typedef float pair __attribute__((ext_vector_type(2)));\n  pair two; } };\n");
+       p.graph.addCodelets(text);
+     }},
     {"field of its own",
      [](Parts& p) {
        std::stringstream text(
@@ -160,6 +177,19 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
      [](Parts& p) {
        p.Add("tests::Crash", {{"value", p.x[0]}}, 9);
        p.Run();
+     }},
+    {"crash of the stack",
+     [](Parts& p) {
+       p.Add("tests::Deep", {{"value", p.x[0]}}, 9);
+       p.Run();
+     }},
+    {"endless program",
+     [](Parts& p) {
+       p.Add("tests::Increment", {{"value", p.x[0]}, {"goes_on", p.Mapped(BOOL, {}, "go")}, {"limit", 1}}, 9);
+       Engine engine(p.graph, Repeat(4'000'000'000, Execute(p.set)));
+       engine.load(p.device);
+       std::cout << "running" << std::endl << "not flushed";
+       engine.run();
      }},
     {"endless codelet",
      [](Parts& p) {

@@ -11,6 +11,10 @@
 #define WORKER_ALIGN
 #define DEF_STACK_USAGE(BYTES, FUNCTION)
 #define NAME_VERTEX(...)
+// __attribute__((target("supervisor"))): the host has one kind of thread.
+#define target(MODE) unused
+// An attribute of clang, which g++ would pass over: its vectors would become single numbers.
+#define ext_vector_type(N) vector_size(ext_vector_type_is_of_clang_use_float2_of_ipudef_h)
 
 namespace poplar {
 

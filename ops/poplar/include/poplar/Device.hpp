@@ -22,6 +22,7 @@ class Device {
   bool attach() const { return true; }
   void detach() const {}
   bool isAttached() const { return true; }
+  bool supportsRemoteBuffers() const { return true; }
   // The same machine with fewer tiles on each IPU.
   Device createVirtualDevice(unsigned tilesPerIPU) const;
 

@@ -232,8 +232,9 @@ class Graph {
                                  const OptionFlags& options = {});
   RemoteBuffer addRemoteBuffer(StringRef handle, const Type& elementType, std::size_t numElements,
                                std::size_t repeats = 1, bool rearrangeOnHost = false, bool optimiseMemory = false);
-  // Raise poplar_error: files of graphs are not supported.
+  // What the graph holds, as JSON of ours in both formats: no tool of the vendor reads it.
   void serialize(std::ostream& stream, SerializationFormat format) const;
+  // Graphviz: the variables that each vertex, or each compute set, reads and writes.
   void outputVertexGraph(std::ostream& stream, ArrayRef<program::Program> programs = {}) const;
   void outputComputeGraph(std::ostream& stream, ArrayRef<program::Program> programs = {}) const;
   Function addFunction(const program::Program& program);

@@ -8,6 +8,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,6 +17,15 @@ namespace poplar {
 inline namespace ipu_tf {
 namespace detail {
 namespace {
+
+// splitmix64.
+constexpr std::uint64_t kRandomStep = 0x9e3779b97f4a7c15u;
+
+std::uint64_t Mixed(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -35,8 +45,23 @@ Threads& AllThreads() {
   return *threads;
 }
 
+// A crash is named even where a codelet used up the stack of its thread.
+struct SignalStack {
+  std::vector<std::uint8_t> memory = std::vector<std::uint8_t>(64 * 1024);
+  stack_t previous{};
+  SignalStack() {
+    stack_t stack{};
+    stack.ss_sp = memory.data();
+    stack.ss_size = memory.size();
+    sigaltstack(&stack, &previous);
+  }
+  SignalStack(const SignalStack&) = delete;
+  ~SignalStack() { sigaltstack(&previous, nullptr); }
+};
+
 struct Registered {
   RunningVertex vertex;
+  SignalStack stack;
   Registered() {
     const std::lock_guard<std::mutex> lock(AllThreads().mutex);
     AllThreads().running.push_back(&vertex);
@@ -59,6 +84,11 @@ void Say(const std::string& text) {
 }
 
 struct sigaction previous[std::size(kSignals)];
+struct sigaction previous_interrupt;
+volatile std::sig_atomic_t is_interrupted = 0;
+
+// Only the first waits for the end of the compute set.
+void OnInterrupt(int) { is_interrupted = 1; }
 
 // The process ends after this, so what is not safe in a handler can do no more harm.
 void OnSignal(int signal) {
@@ -114,7 +144,8 @@ std::string SecondsText(double seconds) {
   return text;
 }
 
-std::uint64_t RandomStart(std::uint32_t tile) { return 0x9e3779b97f4a7c15u * (std::uint64_t{tile} + 1); }
+// Mixed: starts a step apart would give each tile the numbers of its neighbour, one later.
+std::uint64_t RandomStart(std::uint32_t tile) { return Mixed(kRandomStep * (std::uint64_t{tile} + 1)); }
 
 Watch::Watch(double timeout_seconds) {
   const std::lock_guard<std::mutex> lock(watch_mutex);
@@ -124,8 +155,15 @@ Watch::Watch(double timeout_seconds) {
     struct sigaction action = {};
     action.sa_handler = OnSignal;
     sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_NODEFER;
+    action.sa_flags = SA_NODEFER | SA_ONSTACK;
     for (std::size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &action, &previous[i]);
+    sigaction(SIGINT, nullptr, &previous_interrupt);
+    // A program with a handler of its own, or that ignores Ctrl-C, keeps to that.
+    if (previous_interrupt.sa_handler == SIG_DFL) {
+      action.sa_handler = OnInterrupt;
+      action.sa_flags = static_cast<int>(SA_RESETHAND);
+      sigaction(SIGINT, &action, nullptr);
+    }
   }
   if (!has_watcher) {
     has_watcher = true;
@@ -137,6 +175,16 @@ Watch::~Watch() {
   const std::lock_guard<std::mutex> lock(watch_mutex);
   if (--watches > 0) return;
   for (std::size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &previous[i], nullptr);
+  sigaction(SIGINT, &previous_interrupt, nullptr);
+}
+
+void EndIfInterrupted() {
+  if (is_interrupted == 0) return;
+  std::cout << std::flush;
+  std::fflush(nullptr);
+  Say("error: interrupted (Ctrl-C), between two steps of the program.\n");
+  signal(SIGINT, SIG_DFL);
+  raise(SIGINT);
 }
 
 }  // namespace detail
@@ -145,14 +193,11 @@ Watch::~Watch() {
 
 extern "C" {
 
-// splitmix64, one state for each tile.
+// The state is that of the tile.
 unsigned ipu_tf_codelet_random(void) {
   std::uint64_t* state = poplar::detail::Running().random;
   if (state == nullptr) return 0;
-  std::uint64_t z = *state += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<unsigned>((z ^ (z >> 31)) >> 32);
+  return static_cast<unsigned>(poplar::detail::Mixed(*state += poplar::detail::kRandomStep) >> 32);
 }
 
 int ipu_tf_codelet_printf(const char* format, ...) {

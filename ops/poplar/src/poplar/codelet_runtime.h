@@ -30,6 +30,9 @@ std::uint64_t RandomStart(std::uint32_t tile);
 // "300" or "0.5".
 std::string SecondsText(double seconds);
 
+// Ends the process, with its output written, if Ctrl-C was pressed while a Watch exists.
+void EndIfInterrupted();
+
 // While one exists, a crash or an endless loop in a codelet ends the process with the vertex's name.
 class Watch {
  public:

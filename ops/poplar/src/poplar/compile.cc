@@ -35,13 +35,13 @@ class Compiler {
       : graph_(*graph), result_(std::make_shared<Compiled>()) {
     result_->graph = std::move(graph);
     result_->options = options;
+    has_guards_ = IsOn("debug.checkCodelets");
   }
 
   std::shared_ptr<const Compiled> Compile(ArrayRef<program::Program> programs) {
     PlaceConstants();
-    const auto allow = result_->options.find("debug.allowOutOfMemory");
     CheckMapping(graph_);
-    CheckMemory(graph_, allow != result_->options.end() && allow->second == "true");
+    CheckMemory(graph_, IsOn("debug.allowOutOfMemory"));
     PlaceVariables();
     BucketVertices();
     result_->sets.resize(graph_.compute_sets.size());
@@ -56,6 +56,11 @@ class Compiler {
   }
 
  private:
+  bool IsOn(const char* option) const {
+    const auto found = result_->options.find(option);
+    return found != result_->options.end() && found->second == "true";
+  }
+
   // Constants that `connect` made are on the tile of their vertex.
   void PlaceConstants() {
     for (Variable& variable : graph_.variables) {
@@ -105,8 +110,10 @@ class Compiler {
     for (const std::uint32_t vertex : vertices_[number]) {
       const std::uint32_t tile = graph_.vertices[vertex].tile;
       if (set.calls.empty() || set.calls.back().tile != tile) set.parts.push_back(set.calls.size());
+      if (has_guards_) set.first_guard.push_back(set.guards.size());
       set.calls.push_back(CallOf(vertex, &set));
     }
+    if (has_guards_) set.first_guard.push_back(set.guards.size());
     most_scratch_ = std::max(most_scratch_, scratch_);
   }
 
@@ -143,6 +150,9 @@ class Compiler {
     call.first_scatter = set->scatters.size();
     const std::uint64_t state = Allocate(type.size);
     call.state = result_->states + state;
+    if (has_guards_) {
+      AddGuard(set, GuardKind::kBehind, {kAllFields, -1, 0}, result_->states + Allocate(kGuardBytes), false);
+    }
     for (const Field& field : type.fields) {
       if (field.kind == FieldKind::kEdgeList) AllocateRows(vertex, field, state);
     }
@@ -161,7 +171,7 @@ class Compiler {
       if (has_count && field.kind != FieldKind::kEdge) Put(at + 8, static_cast<std::uint32_t>(edge.size));
     }
     for (std::uint64_t i = first_value_[vertex]; i < first_value_[vertex + 1]; ++i) {
-      SetValue(graph_.field_values[values_[i]], type, state);
+      SetValue(graph_.field_values[values_[i]], type, state, set);
     }
     call.gathers = static_cast<std::uint32_t>(set->gathers.size() - call.first_gather);
     call.scatters = static_cast<std::uint32_t>(set->scatters.size() - call.first_scatter);
@@ -185,27 +195,58 @@ class Compiler {
     const auto address = [&](const Run& run) { return result_->variables[run.variable] + run.begin * each; };
     if (edge.run_count <= 1) {
       const std::uint64_t to = edge.run_count == 0 ? kLine : address(graph_.edge_runs[edge.first_run]);
-      if (to % field.alignment == 0) return PutPointer(at, to);
+      if (to % field.alignment == 0 && !has_guards_) return PutPointer(at, to);
+    }
+    const GuardedField guarded{edge.field, edge.index, edge.size};
+    if (has_guards_) {
+      AddGuard(set, GuardKind::kBefore, guarded, scratch_ = Aligned(scratch_, kGuardBytes), true);
+      scratch_ += kGuardBytes;
     }
     scratch_ = Aligned(scratch_, std::max<std::uint64_t>(8, field.alignment));
     PutScratchPointer(at, scratch_);
+    const std::uint64_t start = scratch_;
     for (std::uint64_t i = 0; i < edge.run_count; ++i) {
       const Run& run = graph_.edge_runs[edge.first_run + i];
       const std::uint64_t bytes = run.size * each;
       // What an Output leaves as it is keeps its value.
       set->gathers.push_back({address(run), scratch_, bytes});
       if (field.IsWritten()) set->scatters.push_back({scratch_, address(run), bytes});
+      if (has_guards_ && !field.IsWritten()) {
+        AddInputGuard(set, {edge.field, edge.index, (scratch_ - start) / each}, address(run), bytes);
+      }
       scratch_ += bytes;
+    }
+    if (has_guards_) {
+      AddGuard(set, GuardKind::kBehind, guarded, scratch_, true);
+      scratch_ += kGuardBytes;
     }
   }
 
-  void SetValue(const FieldValue& value, const VertexType& type, std::uint64_t state) {
+  struct GuardedField {
+    std::uint32_t field;
+    std::int64_t row;
+    std::uint64_t elements;
+  };
+
+  static void AddGuard(CompiledSet* set, GuardKind kind, const GuardedField& of, std::uint64_t address,
+                       bool is_in_scratch) {
+    set->guards.push_back({kind, of.field, of.row, of.elements, address, kGuardBytes, 0, is_in_scratch});
+  }
+
+  void AddInputGuard(CompiledSet* set, const GuardedField& of, std::uint64_t source, std::uint64_t bytes) const {
+    set->guards.push_back({GuardKind::kInput, of.field, of.row, of.elements, scratch_, bytes, source, true});
+  }
+
+  void SetValue(const FieldValue& value, const VertexType& type, std::uint64_t state, CompiledSet* set) {
     const Field& field = type.fields[value.field];
     const std::uint64_t bytes = value.count * TypeBytes(field.type);
     std::uint64_t at = state + field.offset;
     if (field.kind == FieldKind::kValues) {
-      const std::uint64_t list = Allocate(bytes);
+      const std::uint64_t list = Allocate(bytes + (has_guards_ ? kGuardBytes : 0));
       PutPointer(at, result_->states + list);
+      if (has_guards_) {
+        AddGuard(set, GuardKind::kBehind, {value.field, -1, value.count}, result_->states + list + bytes, false);
+      }
       if (field.has_count) Put(at + 8, static_cast<std::uint32_t>(value.count));
       at = list;
     }
@@ -223,6 +264,7 @@ class Compiler {
     for (CompiledSet& set : result_->sets) {
       for (Move& move : set.gathers) move.to += result_->scratch;
       for (Move& move : set.scatters) move.from += result_->scratch;
+      for (Guard& guard : set.guards) guard.address += guard.is_in_scratch ? result_->scratch : 0;
     }
   }
 
@@ -349,6 +391,7 @@ class Compiler {
   std::vector<std::uint32_t> edges_;
   std::vector<std::uint64_t> first_value_;
   std::vector<std::uint32_t> values_;
+  bool has_guards_ = false;
   std::uint64_t scratch_ = 0;
   std::uint64_t most_scratch_ = 0;
   std::vector<std::uint64_t> scratch_pointers_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph_state.h"
+#include "guards.h"
 #include "program_node.h"
 
 namespace poplar {
@@ -38,6 +39,9 @@ struct CompiledSet {
   std::vector<Move> gathers;
   std::vector<Move> scatters;
   std::vector<std::size_t> parts;  // Where threads may begin: always with another tile.
+  // Of debug.checkCodelets: the guards of call i are [first_guard[i], first_guard[i + 1]); else empty.
+  std::vector<Guard> guards;
+  std::vector<std::uint64_t> first_guard;
 };
 
 // A step of a program; which members it has depends on its kind.

@@ -584,24 +584,6 @@ RemoteBuffer Graph::addRemoteBuffer(StringRef handle, const Type& elementType, s
   return state_->remote_buffers.back();
 }
 
-namespace {
-
-[[noreturn]] void RefuseFile(const std::string& call) {
-  throw poplar_error(call + ": files of graphs are not supported. Leave the call out; the graph runs without it.");
-}
-
-}  // namespace
-
-void Graph::serialize(std::ostream&, SerializationFormat) const { RefuseFile("Graph::serialize"); }
-
-void Graph::outputVertexGraph(std::ostream&, ArrayRef<program::Program>) const {
-  RefuseFile("Graph::outputVertexGraph");
-}
-
-void Graph::outputComputeGraph(std::ostream&, ArrayRef<program::Program>) const {
-  RefuseFile("Graph::outputComputeGraph");
-}
-
 Function Graph::addFunction(const program::Program& program) {
   state_->functions.push_back(program);
   return Function(static_cast<std::uint32_t>(state_->functions.size() - 1));

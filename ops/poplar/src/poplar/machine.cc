@@ -97,9 +97,11 @@ void Machine::Run(unsigned program) {
   }
   const Watch watch(timeout_s_);
   RunStep(*compiled_->programs[program]);
+  EndIfInterrupted();
 }
 
 void Machine::RunStep(const Step& step) {
+  EndIfInterrupted();
   switch (step.kind) {
     case ProgramKind::kSequence:
       for (const auto& child : step.children) RunStep(*child);
@@ -153,26 +155,29 @@ void Machine::RunSet(std::uint32_t number) {
   const std::int64_t start = NowNs();
   const bool is_worth_threads = nanoseconds_[number] > kWorthThreadsNs;
   const std::size_t parts = is_worth_threads ? std::min(set.parts.size(), kPartsPerThread * pool_.threads()) : 1;
-  std::vector<std::string> texts(parts);
-  const auto work = [&](std::size_t part) { RunPart(set, part, parts, &texts[part]); };
+  std::vector<PartResult> results(parts);
+  const auto work = [&](std::size_t part) { RunPart(set, part, parts, &results[part]); };
   if (parts == 1) {
     work(0);
   } else {
     pool_.Run(parts, work);
   }
-  for (const std::string& text : texts) *print_stream << text;
+  for (const PartResult& one : results) {
+    *print_stream << one.text;
+    if (!one.fault.empty()) throw application_runtime_error(one.fault);
+  }
   nanoseconds_[number] = NowNs() - start;
 }
 
 // Parts are tiles in a row, so that what a tile prints and its random numbers do not depend on threads.
-void Machine::RunPart(const CompiledSet& set, std::size_t part, std::size_t parts, std::string* text) {
+void Machine::RunPart(const CompiledSet& set, std::size_t part, std::size_t parts, PartResult* result) {
   const auto bound = [&](std::size_t p) {
     const std::size_t place = p * set.parts.size() / parts;
     return place == set.parts.size() ? set.calls.size() : set.parts[place];
   };
   std::uint8_t* const memory = memory_.get();
   RunningVertex& running = Running();
-  running.text = text;
+  running.text = &result->text;
   running.since_ms = NowNs() / 1'000'000;
   running.graph = compiled_->graph.get();
   const std::size_t end = set.calls.empty() ? 0 : bound(part + 1);
@@ -181,7 +186,10 @@ void Machine::RunPart(const CompiledSet& set, std::size_t part, std::size_t part
     running.vertex.store(call.vertex, std::memory_order_relaxed);
     running.random = &random_[call.tile];
     for (std::uint32_t m = 0; m < call.gathers; ++m) MoveBytes(memory, set.gathers[call.first_gather + m]);
+    if (!set.first_guard.empty()) FillGuards(set, i, memory);
     call.compute(memory + call.state);
+    if (!set.first_guard.empty()) result->fault = GuardFault(set, i, *compiled_->graph, memory);
+    if (!result->fault.empty()) break;
     for (std::uint32_t m = 0; m < call.scatters; ++m) MoveBytes(memory, set.scatters[call.first_scatter + m]);
     if (i % 64 == 0) running.since_ms.store(NowNs() / 1'000'000, std::memory_order_relaxed);
   }

@@ -52,7 +52,11 @@ class Machine {
 
   void RunStep(const Step& step);
   void RunSet(std::uint32_t number);
-  void RunPart(const CompiledSet& set, std::size_t part, std::size_t parts, std::string* text);
+  struct PartResult {
+    std::string text;   // What its codelets print.
+    std::string fault;  // What a codelet wrote outside of its fields.
+  };
+  void RunPart(const CompiledSet& set, std::size_t part, std::size_t parts, PartResult* result);
   void RunCopy(const Step& step);
   template <typename Work>
   void ForPieces(const Step& step, Stream* stream, const Work& work);
