@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.keras_worker import untuned
+from benchmarks.replies import serve
 from ipu_tf import IPUConfig, IPUStrategy
 from tutorials import cifar10
 
@@ -87,13 +87,8 @@ class Trainer:
 
 def main(engine: str) -> None:
     """Serves requests until the input ends."""
-    # Replies get a separate stream: libraries write to the standard output, too.
-    replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
     with engine_scope(engine):
-        trainer = Trainer()
-        for line in sys.stdin:
-            print(json.dumps(trainer.answer(json.loads(line))), file=replies)
+        serve(Trainer)
 
 
 if __name__ == "__main__":

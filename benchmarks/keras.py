@@ -93,7 +93,7 @@ def measure(case: Case, rounds: int) -> dict[str, Any]:
     with Worker("stock", command) as stock, Worker("ipu_tf", command) as tile:
         workers = (stock, tile)
         trials = {
-            w.engine: [_trial(w, each, case.steps) for each in settings[w.engine]] for w in workers
+            w.engine: [trial(w, each, case.steps) for each in settings[w.engine]] for w in workers
         }
         chosen = {engine: fastest(trials[engine]) for engine in settings}
         speeds: dict[str, list[float]] = {engine: [] for engine in settings}
@@ -114,7 +114,8 @@ def measure(case: Case, rounds: int) -> dict[str, Any]:
     }
 
 
-def _trial(worker: Worker, settings: Settings, steps: int) -> dict[str, Any]:
+def trial(worker: Worker, settings: Settings, steps: int) -> dict[str, Any]:
+    """The best speed of a worker with a setting, or the reason why it does not run."""
     try:
         speed = max(worker.images_per_second(settings, steps) for _ in range(TRIAL_ROUNDS))
     except WorkerError as error:

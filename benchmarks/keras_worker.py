@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.replies import serve
 from benchmarks.summary import peak_bytes
 from ipu_tf import IPUConfig, IPUStrategy
 from tutorials import cifar10
@@ -197,12 +197,7 @@ class Trainer:
 
 def main(case: str, side: str) -> None:
     """Serves requests until the input ends."""
-    # Replies get a separate stream: libraries write to the standard output, too.
-    replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    trainer = Trainer(side_of(case, side))
-    for line in sys.stdin:
-        print(json.dumps(trainer.answer(json.loads(line))), file=replies)
+    serve(lambda: Trainer(side_of(case, side)))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def test_a_trial_that_fails_names_its_reason():
         def images_per_second(self, settings, steps):
             raise benchmark.WorkerError("no such luck\nin detail")
 
-    trial = benchmark._trial(Broken(), {"steps_per_execution": 1}, 10)
+    trial = benchmark.trial(Broken(), {"steps_per_execution": 1}, 10)
     assert trial == {"settings": {"steps_per_execution": 1}, "error": "no such luck"}
 
 

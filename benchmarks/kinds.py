@@ -1,0 +1,142 @@
+"""`python -m benchmarks kinds`: one network of each kind, tile ops against stock Keras.
+
+Each side runs in a separate process. First both try their settings and keep the fastest. Then
+fresh processes, which train with these alone, take turns, round by round; after the rounds both
+start again. A ratio above 1 means that `ipu_tf` is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from benchmarks.fit import Settings, Worker, fastest
+from benchmarks.keras import trial
+from benchmarks.summary import OtherLoad, facts, geometric_mean, significant, spread
+
+ENGINES = ("stock", "ipu_tf")
+SETTINGS: Mapping[str, tuple[Settings, ...]] = MappingProxyType(
+    {
+        "stock": tuple(
+            {"steps_per_execution": steps, "jit_compile": jit}
+            for jit in (False, True)
+            for steps in (1, 10)
+        ),
+        "ipu_tf": tuple({"steps_per_execution": steps, "jit_compile": False} for steps in (1, 10)),
+    }
+)
+"""The settings that each side tries."""
+WANTED = MappingProxyType(
+    {
+        "mlp": 1.3,
+        "cnn": 1.35,
+        "residual": 1.4,
+        "transformer": 1.2,
+        "lstm": 1.5,
+        "gru": 1.4,
+        "depthwise": 1.35,
+        "mobilenet": 1.35,
+        "unet": 1.25,
+        "graph": 1.25,
+    }
+)
+"""The lowest ratio that each network should reach."""
+WANTED_MEMORY = 1.2
+WANTED_FIRST_STEP = (1.2, 0.5)
+"""A first step may take so many times stock's seconds, or so many seconds more."""
+
+
+def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Measures both sides of a network.
+
+    Args:
+        name: Its name in `kinds_networks`.
+        options: The options `optimizer`, `rounds` and `restarts`.
+
+    Raises:
+        WorkerError: A side does not train with any of its settings.
+    """
+    # Imported here: a command that only parses its line has no use for TensorFlow.
+    from benchmarks.kinds_networks import NETWORKS
+
+    network = NETWORKS[name]
+    optimizer = network.optimizer if options.optimizer == "own" else options.optimizer
+    command = ("benchmarks.kinds_worker", name, optimizer)
+    with Worker("stock", command) as stock, Worker("ipu_tf", command) as tile:
+        trials = {
+            w.engine: [trial(w, each, network.steps) for each in SETTINGS[w.engine]]
+            for w in (stock, tile)
+        }
+    chosen = {engine: fastest(trials[engine]) for engine in ENGINES}
+    starts = [
+        _start(command, chosen, network.steps, options.rounds) for _ in range(options.restarts)
+    ]
+    speeds = {e: [r["images_per_second"] for s in starts for r in s[e]] for e in ENGINES}
+    return {
+        "name": name,
+        "what": network.what,
+        "batch": network.batch,
+        "optimizer": optimizer,
+        "wanted": WANTED[name],
+        "trials": trials,
+        "settings": chosen,
+        "samples_per_second": {engine: spread(values) for engine, values in speeds.items()},
+        "ratio": spread([o / t for o, t in zip(speeds["ipu_tf"], speeds["stock"], strict=True)])
+        | {"of_fastest_rounds": significant(max(speeds["ipu_tf"]) / max(speeds["stock"]))},
+        **_start_figures(starts),
+    }
+
+
+Start = dict[str, list[dict[str, Any]]]
+"""The replies of each side, round by round."""
+
+
+def _start(
+    command: tuple[str, ...], settings: Mapping[str, Settings], steps: int, rounds: int
+) -> Start:
+    """Starts both sides and lets them take turns; a round more, not counted, warms them up."""
+    replies: Start = {engine: [] for engine in ENGINES}
+    with Worker("stock", command) as stock, Worker("ipu_tf", command) as tile:
+        for turn in range(rounds + 1):
+            for worker in (stock, tile) if turn % 2 == 0 else (tile, stock):
+                request = {"settings": settings[worker.engine], "steps": steps}
+                replies[worker.engine].append(worker.ask(request))
+    return {engine: answers[1:] for engine, answers in replies.items()}
+
+
+def _start_figures(starts: list[Start]) -> dict[str, Any]:
+    """What both sides took until their first step had ended, and their peak memory."""
+    first, peak = (
+        {e: statistics.median(start[e][-1][name] for start in starts) for e in ENGINES}
+        for name in ("first_step_seconds", "peak_bytes")
+    )
+    factor, more = WANTED_FIRST_STEP
+    return {
+        "first_step_seconds": {engine: significant(value) for engine, value in first.items()}
+        | {"within_bounds": first["ipu_tf"] <= max(factor * first["stock"], first["stock"] + more)},
+        "peak_bytes": {engine: int(value) for engine, value in peak.items()}
+        | {"within_bounds": peak["ipu_tf"] <= WANTED_MEMORY * peak["stock"]},
+    }
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Measures all networks, or those asked for, and returns the result as plain data.
+
+    Raises:
+        WorkerError: A side does not train.
+    """
+    common, load = facts(), OtherLoad()
+    results = [measure(name, options) for name in WANTED if options.only in name]
+    return {
+        "benchmark": "kinds",
+        "what": "samples/s of ipu_tf / samples/s of stock Keras in fit, measured on the host",
+        **common,
+        "cores_used_by_others": load.cores(),
+        "rounds": options.rounds,
+        "restarts": options.restarts,
+        "geometric_mean": geometric_mean([result["ratio"]["median"] for result in results]),
+        "results": results,
+    }
