@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "../../ops/core/elements/dropout.h"
+#include "../../ops/core/elements/normalization.h"
 #include "../../ops/core/elements/pool.h"
 #include "../../ops/core/elements/rounding.h"
 #include "../../ops/core/products/epilogue.h"
@@ -262,6 +263,51 @@ TEST(MaxPoolGradientGoesToTheFirstMaximum) {
           CHECK_SAME(dx, wanted);
         }
       }
+    }
+  }
+}
+
+TEST(NormalizationAddsUpEachChannel) {
+  // Of 300 channels, 54 rows are a block.
+  const ChannelRows shapes[] = {{1, 1}, {7, 16}, {5, 33}, {4, 8}, {131, 300}, {40000, 3}};
+  for (const Kernels* kernels : KernelTables()) {
+    for (const ChannelRows& s : shapes) {
+      const Context context(std::string(kernels->name) + " rows " + std::to_string(s.rows) + " channels " +
+                            std::to_string(s.channels));
+      const std::vector<float> x = Numbers(s.rows * s.channels, 1), dy = Numbers(s.rows * s.channels, 2);
+      const std::vector<float> scale = Numbers(s.channels, 3), of_variance = Numbers(s.channels, 4);
+      const std::vector<float> of_mean = Numbers(s.channels, 5);
+      const double rows = static_cast<double>(s.rows);
+      std::vector<double> mean(s.channels), variance(s.channels), sum(s.channels), dot(s.channels);
+      for (size_t i = 0; i < x.size(); ++i) {
+        mean[i % s.channels] += x[i] / rows;
+        sum[i % s.channels] += dy[i];
+        dot[i % s.channels] += static_cast<double>(x[i]) * dy[i];
+      }
+      for (size_t i = 0; i < x.size(); ++i) variance[i % s.channels] += std::pow(x[i] - mean[i % s.channels], 2) / rows;
+
+      const std::vector<double> near(s.channels, 1e-6), near_sums(s.channels, 1e-6 * rows);
+      std::vector<float> first(s.channels), second(s.channels);
+      ChannelDots(s, x.data(), dy.data(), first.data(), second.data(), *kernels, Parallel{});
+      CHECK_CLOSE(first, sum, near_sums);
+      CHECK_CLOSE(second, dot, near_sums);
+      ChannelMoments(s, x.data(), first.data(), second.data(), *kernels, Parallel{});
+      CHECK_CLOSE(first, mean, near);
+      CHECK_CLOSE(second, variance, near);
+
+      std::vector<float> y(x.size()), dx(x.size());
+      std::vector<double> wanted_y(x.size()), wanted_dx(x.size());
+      ScaleShift(s, x.data(), scale.data(), of_mean.data(), true, y.data(), *kernels, Parallel{});
+      NormGradient(s, {scale.data(), first.data(), of_variance.data(), of_mean.data()}, dy.data(), x.data(), dx.data(),
+                   *kernels, Parallel{});
+      for (size_t i = 0; i < x.size(); ++i) {
+        const size_t c = i % s.channels;
+        wanted_y[i] = std::max(0.0, static_cast<double>(x[i]) * scale[c] + of_mean[c]);
+        wanted_dx[i] =
+            static_cast<double>(dy[i]) * scale[c] + 2.0 * of_variance[c] / rows * (x[i] - mean[c]) + of_mean[c] / rows;
+      }
+      CHECK_CLOSE(y, wanted_y, std::vector<double>(x.size(), 1e-6));
+      CHECK_CLOSE(dx, wanted_dx, std::vector<double>(x.size(), 1e-6));
     }
   }
 }

@@ -24,8 +24,9 @@ logger = logging.getLogger(__name__)
 
 _TILE_OPS = frozenset(
     {
-        "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuEinsum", "IpuIndexCheck", "IpuMatMul",
-        "IpuMatMulBias",
+        "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuColumnDots", "IpuEinsum",
+        "IpuIndexCheck", "IpuMatMul", "IpuMatMulBias", "IpuMoments", "IpuNormGradient",
+        "IpuScaleShift",
     }
 )  # fmt: skip
 

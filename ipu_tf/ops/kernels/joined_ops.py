@@ -175,6 +175,40 @@ def _masked_scale(chain: Chain) -> Sequence[str]:
     return [chain.add("Mul", kept, scale)]
 
 
+def _moments(chain: Chain) -> Sequence[str]:
+    (x,) = chain.inputs
+    axes = _rows(chain)
+    mean = chain.add("Mean", x, axes)
+    return [mean, chain.add("Mean", chain.add("SquaredDifference", x, mean), axes)]
+
+
+def _column_dots(chain: Chain) -> Sequence[str]:
+    x, dy = chain.inputs
+    axes = _rows(chain)
+    return [chain.add("Sum", dy, axes), chain.add("Sum", chain.add("Mul", x, dy), axes)]
+
+
+def _rows(chain: Chain) -> str:
+    """Adds the numbers of all dimensions but the last."""
+    return chain.constant(list(range(chain.attribute("rank").i - 1)), tf.int32)
+
+
+def _scale_shift(chain: Chain) -> Sequence[str]:
+    x, scale, shift = chain.inputs
+    result = chain.add("AddV2", chain.add("Mul", x, scale), shift)
+    return [chain.add("Relu", result) if chain.attribute("relu").b else result]
+
+
+def _norm_gradient(chain: Chain) -> Sequence[str]:
+    x, dy, scale, mean, of_variance, of_mean = chain.inputs
+    rows = chain.constant(float(chain.attribute("rows").i), tf.float32)
+    two = chain.constant(2.0, tf.float32)
+    slope = chain.add("Mul", two, chain.add("RealDiv", of_variance, rows))
+    by_variance = chain.add("Mul", slope, chain.add("Sub", x, mean))
+    by_values = chain.add("AddV2", chain.add("Mul", dy, scale), by_variance)
+    return [chain.add("AddV2", by_values, chain.add("RealDiv", of_mean, rows))]
+
+
 JOINED: Mapping[str, Expand] = MappingProxyType(
     {
         "IpuConv2DBias": _biased("Conv2D"),
@@ -184,6 +218,10 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuMaxPoolGrad": _pool_and_relu_gradients,
         "IpuDropoutMask": _dropout_mask,
         "IpuMaskedScale": _masked_scale,
+        "IpuMoments": _moments,
+        "IpuColumnDots": _column_dots,
+        "IpuScaleShift": _scale_shift,
+        "IpuNormGradient": _norm_gradient,
     }
 )
 """The definition of each joined op by the ops that it stands for, by its type."""

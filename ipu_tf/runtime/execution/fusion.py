@@ -3,9 +3,9 @@
 A convolution or matmul takes in the bias and the ReLU after it, and its gradients take in those of
 bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of
 ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
-dropout. Fusion runs at the end of a trace, in place: it adds the fused op and redirects the
-readers of the chain's last op to it. Values do not change: the same arithmetic runs on the same
-rounded sums.
+dropout, `norm_fusion` batch normalization. Fusion runs at the end of a trace, in place: it adds the
+fused op and redirects the readers of the chain's last op to it. The arithmetic of products does not
+change: it runs on the same rounded sums; normalization may add up in another order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import FuncGraph
-from ipu_tf.runtime.execution import dropout_fusion
+from ipu_tf.runtime.execution import dropout_fusion, norm_fusion
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse, attributes_of
 
 _T = TypeVar("_T")
@@ -132,6 +132,10 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "GreaterEqual": dropout_fusion.fuse_mask,
         "SelectV2": dropout_fusion.fuse_product_then_selection,
         "Mul": dropout_fusion.fuse_selection_then_product,
+        "SquaredDifference": norm_fusion.fuse_moments,
+        "AddV2": norm_fusion.fuse_scale_and_shift,
+        "Sum": norm_fusion.fuse_sums,
+        "AddN": norm_fusion.fuse_gradient,
     }
 )
 """The patterns that an op can join, by the type of the first or last op of a chain."""

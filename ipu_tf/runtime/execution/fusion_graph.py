@@ -57,6 +57,10 @@ class FusionGraph:
             self._outputs.add(id(by))
         self._replaced[id(tensor)] = by
 
+    def is_replaced(self, tensor: tf.Tensor) -> bool:
+        """Returns whether a tensor has no readers since it was replaced."""
+        return id(tensor) in self._replaced
+
     def current(self, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the replacement of a tensor, or the tensor itself."""
         while id(tensor) in self._replaced:

@@ -132,6 +132,15 @@ struct PoolWindow {
   bool add;   // Add to `dx` (else overwrite).
 };
 
+// The vectors of the gradient of a normalized row, one value a channel.
+struct NormGradientRow {
+  const float* scale;
+  const float* mean;
+  const float* slope;
+  const float* offset;
+  int64_t channels;
+};
+
 struct Kernels {
   const char* name;
   int block_rows;                 // Rows of the register block.
@@ -166,6 +175,14 @@ struct Kernels {
   // y = x * scale where kept, else 0.
   void (*scale_kept)(const float* x, const uint8_t* kept, float scale, float* y, int64_t count);
   void (*max_pool_gradient)(const PoolWindow& window);
+  // sums[c] = sum over rows of (x[row * columns + c] - mean[c])^2.
+  void (*column_squares)(const float* x, const float* mean, int64_t rows, int64_t columns, float* sums);
+  // sums[c] = sum over rows of dy[row * columns + c], dots[c] = that of x * dy.
+  void (*column_dots)(const float* x, const float* dy, int64_t rows, int64_t columns, float* sums, float* dots);
+  // y = x * scale + shift, then negative values become 0 if `relu`.
+  void (*scale_shift)(const float* x, const float* scale, const float* shift, bool relu, float* y, int64_t count);
+  // dx = dy * scale + (x - mean) * slope + offset.
+  void (*norm_gradient)(const NormGradientRow& row, const float* dy, const float* x, float* dx);
 };
 
 const Kernels& Avx2Kernels();

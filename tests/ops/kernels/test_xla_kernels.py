@@ -38,6 +38,10 @@ FUSED_CASES = {
     "ipu_conv2d_bias": (CONV | {"relu": True}, (IMAGES, FILTER, FILTER[3:])),
     "ipu_conv2d_backprop_input_relu": (CONV, (FILTER, RESULT, IMAGES)),
     "ipu_conv2d_backprop_filter_with_bias": (CONV, (IMAGES, RESULT)),
+    "ipu_moments": ({"rank": 4}, (IMAGES,)),
+    "ipu_column_dots": ({"rank": 4, "keep_dims": False}, (IMAGES, IMAGES)),
+    "ipu_scale_shift": ({"relu": True}, (IMAGES, IMAGES[3:], IMAGES[3:])),
+    "ipu_norm_gradient": ({"rows": 126}, (IMAGES, IMAGES, *(((1, 1, 1, 33),) * 4))),
     "ipu_max_pool_grad": (POOL | {"relu": True}, ((2, 6, 4, 20), (2, 3, 2, 20), (2, 3, 2, 20))),
 }
 # The input of sizes, where an op has one, and its value.

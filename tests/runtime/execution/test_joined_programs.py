@@ -50,6 +50,10 @@ def kept(x):
     return library.load().ipu_masked_scale(x, x > 0, tf.constant(1.5))
 
 
+def moments_of_vectors(x):
+    return library.load().ipu_moments(x, rank=2, keep_dims=False)
+
+
 def joined_call(op):
     return lambda *operands: call(op, operands)
 
@@ -63,6 +67,7 @@ CALLS = {
         functools.partial(pool_gradient, relu=False),
         (IMAGES, POOLED),
     ),
+    "ipu_moments of vectors": (moments_of_vectors, ((9, 5),)),
     "ipu_dropout_mask": (mask, ()),
     "ipu_masked_scale": (kept, ((5, 9),)),
 }

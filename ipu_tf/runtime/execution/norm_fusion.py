@@ -1,0 +1,207 @@
+"""Fuses the ops of batch normalization, forward and backward.
+
+TensorFlow normalizes by a chain of element-wise ops and of sums over all dimensions but the last,
+each of which reads the whole tensor. Fused, the moments are one op, scale, shift and ReLU another,
+the two sums of the gradient a third, and the gradient of the input the last. The ops are known by
+their arithmetic, so those of other layers that do the same are fused, too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse
+
+
+def fuse_moments(joined: FusionGraph, op: tf.Operation) -> None:
+    """Fuses the mean of each channel with its variance.
+
+    Args:
+        joined: The graph.
+        op: An op of type SquaredDifference.
+    """
+    x, mean = op.inputs[0], _passed_on(op.inputs[1])
+    use = joined.only_use(op.outputs[0])
+    if use is None or use.op.type != "Mean" or mean.op.type != "Mean":
+        return
+    variance = use.op
+    same = mean.op.inputs[0] is x and _keeps_dims(mean.op) == _keeps_dims(variance)
+    if not same or not _reduces_rows(mean.op) or not _reduces_rows(variance):
+        return
+    fused = joined.create("IpuMoments", variance, [x], **_reduction(variance))
+    joined.replace(mean, fused.outputs[0])
+    joined.replace(variance.outputs[0], fused.outputs[1])
+
+
+def fuse_scale_and_shift(joined: FusionGraph, op: tf.Operation) -> None:
+    """Fuses `x * scale + shift` of each channel, and the ReLU after it.
+
+    Args:
+        joined: The graph.
+        op: An op of type AddV2.
+    """
+    for product, shift in (tuple(op.inputs), tuple(op.inputs)[::-1]):
+        x_and_scale = _product_by_channels(product)
+        if x_and_scale is None or not _is_vector_of(shift, product):
+            continue
+        if joined.only_use(product) is None:
+            continue
+        relu = joined.only_use(op.outputs[0])
+        is_relu = relu is not None and relu.op.type == "Relu"
+        last = relu.op if relu is not None and is_relu else op
+        fused = joined.create(
+            "IpuScaleShift", op, [*x_and_scale, shift], relu=tf.compat.v1.AttrValue(b=is_relu)
+        )
+        joined.replace(last.outputs[0], fused.outputs[0])
+        return
+
+
+def fuse_sums(joined: FusionGraph, op: tf.Operation) -> None:
+    """Fuses the sum of each channel's gradients with that of their products with `x`.
+
+    Args:
+        joined: The graph.
+        op: An op of type Sum.
+    """
+    product = op.inputs[0].op
+    if product.type != "Mul" or joined.only_use(op.inputs[0]) is None or not _reduces_rows(op):
+        return
+    if any(factor.shape != op.inputs[0].shape for factor in product.inputs):
+        return
+    for x, dy in (tuple(product.inputs), tuple(product.inputs)[::-1]):
+        sums = (use.op for use in joined.uses(dy) if _is_sum_like(use, op))
+        other = next((sum_ for sum_ in sums if not joined.is_replaced(sum_.outputs[0])), None)
+        if other is not None:
+            fused = joined.create("IpuColumnDots", op, [x, dy], **_reduction(op))
+            joined.replace(other.outputs[0], fused.outputs[0])
+            joined.replace(op.outputs[0], fused.outputs[1])
+            return
+
+
+def fuse_gradient(joined: FusionGraph, op: tf.Operation) -> None:
+    """Fuses the gradient of what was normalized: by its values, their mean and their variance.
+
+    Args:
+        joined: The graph.
+        op: An op of type AddN.
+    """
+    terms = list(op.inputs)
+    if len(terms) != 3 or any(joined.only_use(term) is None for term in terms):
+        return
+    of_values = next(filter(None, map(_product_by_channels, terms)), None)
+    of_variance = next(filter(None, map(_variance_term, terms)), None)
+    of_mean = next((v for t in terms if (v := _spread_vector(t)) is not None), None)
+    if of_values is None or of_variance is None or of_mean is None:
+        return
+    dy, scale = of_values
+    x = of_variance.x
+    if x.shape != dy.shape:
+        return
+    fused = joined.create(
+        "IpuNormGradient",
+        op,
+        [x, dy, scale, of_variance.mean, of_variance.gradient, of_mean],
+        rows=tf.compat.v1.AttrValue(i=_rows(x)),
+    )
+    joined.replace(op.outputs[0], fused.outputs[0])
+
+
+class _VarianceTerm(NamedTuple):
+    """The parts of `2 * gradient / rows * (x - mean)`."""
+
+    x: tf.Tensor
+    mean: tf.Tensor
+    gradient: tf.Tensor
+
+
+def _variance_term(term: tf.Tensor) -> _VarianceTerm | None:
+    """Returns the parts of the gradient by a variance, None for other tensors."""
+    if term.op.type != "Mul":
+        return None
+    for doubled, distance in (tuple(term.op.inputs), tuple(term.op.inputs)[::-1]):
+        if distance.op.type != "Sub" or doubled.op.type != "Mul":
+            continue
+        x, mean = distance.op.inputs
+        for two, spread in (tuple(doubled.op.inputs), tuple(doubled.op.inputs)[::-1]):
+            gradient = _spread_vector(spread)
+            if gradient is not None and _scalar(two) == 2 and _is_vector_of(mean, x):
+                return _VarianceTerm(x, mean, gradient)
+    return None
+
+
+def _spread_vector(tensor: tf.Tensor) -> tf.Tensor | None:
+    """Returns what a gradient of a mean of rows gives to each row, before the division."""
+    if tensor.op.type != "RealDiv" or tensor.dtype != tf.float32:
+        return None
+    tiled, rows = tensor.op.inputs
+    if tiled.op.type not in {"Tile", "BroadcastTo"} or _scalar(rows) != _rows(tensor):
+        return None
+    vector = tiled.op.inputs[0]
+    return vector if _is_vector_of(vector, tensor) else None
+
+
+def _product_by_channels(product: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """Returns the factors of a float32 product of rows and one value a channel, None for others."""
+    if product.op.type != "Mul" or product.dtype != tf.float32:
+        return None
+    for x, scale in (tuple(product.op.inputs), tuple(product.op.inputs)[::-1]):
+        if x.shape == product.shape and _is_vector_of(scale, x):
+            return x, scale
+    return None
+
+
+def _is_vector_of(vector: tf.Tensor, x: tf.Tensor) -> bool:
+    """Returns whether a tensor holds one value for each channel of `x`, which has rows of them."""
+    if not vector.shape.is_fully_defined() or _rows(x) < 2:
+        return False
+    ones = (1,) * (vector.shape.rank - 1)
+    return vector.shape == (*ones, x.shape[-1]) and 1 <= vector.shape.rank <= x.shape.rank
+
+
+def _rows(x: tf.Tensor) -> int:
+    """Returns the number of rows of a tensor of at least two dimensions, 0 if it is unknown."""
+    if not x.shape.is_fully_defined() or x.shape.rank < 2 or not x.shape.num_elements():
+        return 0
+    return int(np.prod(x.shape[:-1].as_list()))
+
+
+def _reduces_rows(op: tf.Operation) -> bool:
+    """Returns whether an op reduces all dimensions of a float32 tensor but the last."""
+    x, axes = op.inputs[0], tf.get_static_value(op.inputs[1])
+    if axes is None or x.dtype != tf.float32 or _rows(x) < 2:
+        return False
+    rank = x.shape.rank
+    return sorted(axis % rank for axis in np.reshape(axes, -1).tolist()) == list(range(rank - 1))
+
+
+def _is_sum_like(use: TensorUse, op: tf.Operation) -> bool:
+    """Returns whether a use is by a sum over the same dimensions as that of `op`."""
+    is_sum = use.op.type == "Sum" and use.index == 0 and use.op is not op
+    return is_sum and _reduces_rows(use.op) and _keeps_dims(use.op) == _keeps_dims(op)
+
+
+def _keeps_dims(op: tf.Operation) -> bool:
+    return bool(op.get_attr("keep_dims"))
+
+
+def _reduction(op: tf.Operation) -> dict[str, tf.compat.v1.AttrValue]:
+    """Returns the attributes of a joined op that has the results of `op`."""
+    return {
+        "rank": tf.compat.v1.AttrValue(i=op.inputs[0].shape.rank),
+        "keep_dims": tf.compat.v1.AttrValue(b=_keeps_dims(op)),
+    }
+
+
+def _passed_on(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns what a StopGradient hands on."""
+    return tensor.op.inputs[0] if tensor.op.type == "StopGradient" else tensor
+
+
+def _scalar(tensor: tf.Tensor) -> float | None:
+    """Returns the value of a constant with one element, None for others."""
+    if tensor.op.type != "Const" or tensor.shape.num_elements() != 1:
+        return None
+    return float(tf.get_static_value(tensor).reshape(()))

@@ -1,0 +1,85 @@
+#include "normalization.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace ipu_tf {
+namespace {
+
+// Floats of a block of rows, which stays in the cache from one column to the next.
+constexpr int64_t kBlock = int64_t{1} << 14;
+
+int64_t BlockRows(const ChannelRows& s) { return std::max<int64_t>(1, kBlock / std::max<int64_t>(1, s.channels)); }
+
+// Calls work(block, first row, rows) for all blocks of rows.
+template <typename Work>
+void ForBlocks(const ChannelRows& s, const Parallel& parallel, const Work& work) {
+  const int64_t rows = BlockRows(s);
+  ForFloats(s.rows * s.channels, parallel)(CeilDivide(s.rows, rows), [&](int64_t block) {
+    work(block, block * rows, std::min(rows, s.rows - block * rows));
+  });
+}
+
+// Adds up the sums of blocks, of which each wrote `width` floats; the sums are multiplied by `factor`.
+void AddBlocks(const std::vector<float>& partial, int64_t width, double factor, float* sums) {
+  std::vector<double> total(width, 0.0);
+  for (size_t i = 0; i < partial.size(); i += width) {
+    for (int64_t c = 0; c < width; ++c) total[c] += static_cast<double>(partial[i + c]);
+  }
+  for (int64_t c = 0; c < width; ++c) sums[c] = static_cast<float>(total[c] * factor);
+}
+
+}  // namespace
+
+void ChannelMoments(const ChannelRows& s, const float* x, float* mean, float* variance, const Kernels& kernels,
+                    const Parallel& parallel) {
+  const double share = 1.0 / static_cast<double>(s.rows);
+  std::vector<float> partial(CeilDivide(s.rows, BlockRows(s)) * s.channels);
+  ForBlocks(s, parallel, [&](int64_t block, int64_t row, int64_t rows) {
+    kernels.column_sums(x + row * s.channels, s.channels, rows, s.channels, false, &partial[block * s.channels]);
+  });
+  AddBlocks(partial, s.channels, share, mean);
+  ForBlocks(s, parallel, [&](int64_t block, int64_t row, int64_t rows) {
+    kernels.column_squares(x + row * s.channels, mean, rows, s.channels, &partial[block * s.channels]);
+  });
+  AddBlocks(partial, s.channels, share, variance);
+}
+
+void ChannelDots(const ChannelRows& s, const float* x, const float* dy, float* sum, float* dot, const Kernels& kernels,
+                 const Parallel& parallel) {
+  const int64_t blocks = CeilDivide(s.rows, BlockRows(s));
+  std::vector<float> sums(blocks * s.channels), dots(blocks * s.channels);
+  ForBlocks(s, parallel, [&](int64_t block, int64_t row, int64_t rows) {
+    const int64_t at = row * s.channels, to = block * s.channels;
+    kernels.column_dots(x + at, dy + at, rows, s.channels, &sums[to], &dots[to]);
+  });
+  AddBlocks(sums, s.channels, 1.0, sum);
+  AddBlocks(dots, s.channels, 1.0, dot);
+}
+
+void ScaleShift(const ChannelRows& s, const float* x, const float* scale, const float* shift, bool relu, float* y,
+                const Kernels& kernels, const Parallel& parallel) {
+  ForBlocks(s, parallel, [&](int64_t, int64_t row, int64_t rows) {
+    for (int64_t at = row * s.channels; at < (row + rows) * s.channels; at += s.channels) {
+      kernels.scale_shift(x + at, scale, shift, relu, y + at, s.channels);
+    }
+  });
+}
+
+void NormGradient(const ChannelRows& s, const NormGradientVectors& v, const float* dy, const float* x, float* dx,
+                  const Kernels& kernels, const Parallel& parallel) {
+  const float rows_of_all = static_cast<float>(s.rows);
+  std::vector<float> slope(s.channels), offset(s.channels);
+  for (int64_t c = 0; c < s.channels; ++c) {
+    slope[c] = 2.0f * (v.of_variance[c] / rows_of_all);
+    offset[c] = v.of_mean[c] / rows_of_all;
+  }
+  const NormGradientRow row_of_all{v.scale, v.mean, slope.data(), offset.data(), s.channels};
+  ForBlocks(s, parallel, [&](int64_t, int64_t row, int64_t rows) {
+    for (int64_t at = row * s.channels; at < (row + rows) * s.channels; at += s.channels) {
+      kernels.norm_gradient(row_of_all, dy + at, x + at, dx + at);
+    }
+  });
+}
+
+}  // namespace ipu_tf
