@@ -21,7 +21,7 @@ from ipu_tf.programs.device_places import DevicePlaces
 from ipu_tf.programs.nonfinite import Fault, NonFinite
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime.execution.value_checks import AROUND, summary
+from ipu_tf.runtime.execution.value_checks import place_of, summary
 from ipu_tf.runtime.tracing import float_checks
 from ipu_tf.runtime.tracing.tracer import Tracer
 from ipu_tf.tile_program.device_program import DeviceProgram
@@ -94,8 +94,7 @@ def _fault(
 ) -> NonFinite:
     wrong = next((value for value in results if not np.isfinite(value).all()), results[0])
     flat = int(np.argmin(np.isfinite(wrong).ravel()))
-    position = tuple(int(index) for index in np.unravel_index(flat, wrong.shape))
-    near = wrong.ravel()[max(flat - AROUND, 0) : flat + AROUND + 1]
+    position, around = place_of(flat, wrong)
     place = traced.places.of(op_name, wrong.shape, position)
     return NonFinite(
         program=traced.program.name,
@@ -107,6 +106,6 @@ def _fault(
         operands=tuple(summary(f"operand {i}", value) for i, value in enumerate(operands)),
         results=tuple(summary(f"result {i}", value) for i, value in enumerate(results)),
         position=position,
-        around=tuple(float(value) for value in near),
+        around=around,
         **({} if place is None else dataclasses.asdict(place)),
     )

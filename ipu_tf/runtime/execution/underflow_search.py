@@ -13,9 +13,9 @@ from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.runtime.execution.nonfinite_replay import ReplayedRun, ReplayLog
 from ipu_tf.runtime.execution.underflow import LostValues, can_lose, lost
 from ipu_tf.runtime.execution.value_checks import (
-    AROUND,
     CheckedOp,
     FunctionChecks,
+    place_of,
     summary,
 )
 from ipu_tf.runtime.execution.value_history import ValueHistory
@@ -89,10 +89,9 @@ class UnderflowLog(ReplayLog):
             self._add(self._lost(history.found, history.largest, run))
 
     def _lost(self, found: _Found, largest: float, run: ReplayedRun) -> NonFinite:
-        name, flat, exact = found.checked.name, found.lost.flat, found.lost.exact
-        position = tuple(int(index) for index in np.unravel_index(flat, exact.shape))
+        name, exact = found.checked.name, found.lost.exact
+        position, around = place_of(found.lost.flat, exact)
         place = self._places.of(name, exact.shape, position)
-        near = exact.ravel()[max(flat - AROUND, 0) : flat + AROUND + 1]
         factor = found.lost.factor(largest)
         return NonFinite(
             program=self._name,
@@ -105,7 +104,7 @@ class UnderflowLog(ReplayLog):
             operands=found.operands,
             results=found.results,
             position=position,
-            around=tuple(float(value) for value in near),
+            around=around,
             iterations=found.iterations,
             loss_scale=run.loss_scale,
             lost=found.lost.count,

@@ -38,7 +38,7 @@ _STATEFUL = {
     "StatelessWhile": "While",
 }
 _CHECK = "PyFunc"
-AROUND = 4
+_AROUND = 4
 """Number of values before and behind one that are kept with it."""
 
 _MOVES = frozenset(
@@ -370,15 +370,27 @@ def finding(checked: CheckedOp, values: Sequence[np.ndarray]) -> Finding | None:
         is_wrong = next(kind for kind in kinds if any(kind(value).any() for value in results))
         wrong = next(value for value in results if is_wrong(value).any())
         flat = int(np.argmax(is_wrong(wrong).ravel()))
-        near = wrong.ravel()[max(flat - AROUND, 0) : flat + AROUND + 1]
+        position, around = place_of(flat, wrong)
         return Finding(
             checked=checked,
             fault=fault,
             operands=tuple(map(summary, checked.operands, operands)),
             results=tuple(summary(f"result {i}", value) for i, value in enumerate(results)),
-            position=tuple(int(index) for index in np.unravel_index(flat, wrong.shape)),
-            around=tuple(float(value) for value in near),
+            position=position,
+            around=around,
         )
+
+
+def place_of(flat: int, values: NDArray[Any]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Returns the indices of a value, and the values from four before to four behind it.
+
+    Args:
+        flat: Its number in row-major order.
+        values: The tensor.
+    """
+    position = tuple(int(index) for index in np.unravel_index(flat, values.shape))
+    near = values.ravel()[max(flat - _AROUND, 0) : flat + _AROUND + 1]
+    return position, tuple(float(value) for value in near)
 
 
 def summary(name: str, value: np.ndarray) -> ValueSummary:

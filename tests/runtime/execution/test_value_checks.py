@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ipu_tf.runtime.execution.value_checks import CheckedOp, finding, summary
+from ipu_tf.runtime.execution.value_checks import CheckedOp, finding, place_of, summary
 
 
 def test_a_summary_counts_values_by_their_exponent():
@@ -33,3 +33,19 @@ def test_a_nan_of_a_linear_operation_on_finite_values_is_an_overflow(op_type, op
     values = np.array([1.0, operand], np.float32), np.array([1.0, np.nan], np.float16)
     found = finding(checked, values)
     assert (found.fault, found.position) == (fault, (1,))
+
+
+@pytest.mark.parametrize(
+    ("flat", "position", "around"),
+    [
+        (0, (0, 0), (0, 1, 2, 3, 4)),
+        (7, (1, 2), (3, 4, 5, 6, 7, 8, 9, 10, 11)),
+        (14, (2, 4), (10, 11, 12, 13, 14)),
+    ],
+)
+def test_the_place_of_a_value(flat, position, around):
+    assert place_of(flat, np.arange(15.0).reshape(3, 5)) == (position, around)
+
+
+def test_the_place_of_a_scalar():
+    assert place_of(0, np.float32(2.0).reshape(())) == ((), (2.0,))
