@@ -324,12 +324,16 @@ def loop_counter_of(graph: tf.Graph, given: tf.Tensor | None = None) -> tf.Tenso
     return None
 
 
-def is_in_loop_body(graph: tf.Graph) -> bool:
+def is_in_loop_body(graph: tf.Graph, program: tf.Graph | None = None) -> bool:
     """Returns whether a graph is the body of a loop, or a branch or function inside of one.
 
     Nothing public tells the graphs of loops from others. Relies on `WhileBodyFuncGraph`.
+
+    Args:
+        graph: The graph.
+        program: The graph of a program whose loops count; None for loops around it, too.
     """
-    while isinstance(graph, FuncGraph):
+    while isinstance(graph, FuncGraph) and graph is not program:
         if isinstance(graph, WhileBodyFuncGraph):
             return True
         graph = graph.outer_graph

@@ -128,6 +128,9 @@ from tensorflow.python.eager.record import VariableWatcher as VariableWatcher
 # Ops must not be joined while a tape remembers them one by one.
 from tensorflow.python.eager.record import could_possibly_record as is_recording
 
+# What looks at a program's results is no part of what a tape around the program records.
+from tensorflow.python.eager.record import stop_recording as stop_recording
+
 # A tape sees the calls of replicas, which are made op by op, as one operation.
 from tensorflow.python.eager.record import record_operation as record_operation
 

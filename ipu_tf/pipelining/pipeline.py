@@ -165,6 +165,8 @@ def pipeline(
         _check_shards(own)
         tracer.take_over(own)
         device_step.compile_step(own, arguments, micro_batch)
+    if optimizer_function is not None:
+        tracer.pipeline_updates = arguments.repeat_count
     return run_loop(arguments, micro_batch, tensors, feeds, name)
 
 

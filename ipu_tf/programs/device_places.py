@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,6 +14,9 @@ from ipu_tf.programs.op_names import own_name
 from ipu_tf.tile_program.device_program import DeviceProgram, StageProgram
 from ipu_tf.tile_program.element_tiles import tile_of_element
 from ipu_tf.tile_program.program import Step
+
+Neighbours: TypeAlias = Callable[[str], Iterable[str]]
+"""From the name of an operation to those beside it in the flow of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,28 @@ class DevicePlaces:
                     if step.op_name and step.supersteps:
                         found = self._steps.setdefault(own_name(step.op_name), [])
                         found.append((device, stage, number, step))
+
+    def joined(self, op_name: str, readers: Neighbours, sources: Neighbours) -> str:
+        """Returns the operation whose step computes one without a step of its own; "" for none.
+
+        The compiler joins element-wise operations with those that read them, and recognises chains
+        of others: it is the nearest of those behind it, else of those before it.
+
+        Args:
+            op_name: Its name in its function.
+            readers: From the name of an operation to those that read it.
+            sources: From the name of an operation to those that it reads.
+        """
+        for neighbours in (readers, sources):
+            seen, waiting = {op_name}, deque([op_name])
+            while waiting:
+                for name in neighbours(waiting.popleft()):
+                    if name in self._steps:
+                        return name
+                    if name not in seen:
+                        seen.add(name)
+                        waiting.append(name)
+        return ""
 
     def of(self, op_name: str, shape: Sequence[int], index: Sequence[int]) -> OpPlace | None:
         """Returns the place of an operation; None if no step of the program is its own.

@@ -68,7 +68,9 @@ class NonFinite:
         position: Indices of the first value that is not finite, in the first such result.
         around: The values from four before to four behind it, in memory's order.
         step: Number of the device program's step that computes it, from 0 among those of its
-            stage; None if it has none of its own.
+            stage; None if it has none.
+        joined_with: Name of the operation that the step is of, if the compiler has joined this one
+            with it; "" for a step of its own.
         superstep: Name of the last superstep of the step, "" without one.
         tiles: Number of tiles that work in it.
         tile_ranges: First and last number of these tiles on their IPU, range by range; empty where
@@ -106,6 +108,7 @@ class NonFinite:
     position: tuple[int, ...] = ()
     around: tuple[AnyFloat, ...] = ()
     step: int | None = None
+    joined_with: str = ""
     superstep: str = ""
     tiles: int = 0
     tile_ranges: tuple[tuple[int, int], ...] = ()
@@ -140,7 +143,7 @@ class NonFinite:
 
     @property
     def superstep_and_tiles(self) -> str:
-        """The step and the superstep that compute it, and on which tiles; "" if none is its own."""
+        """The step and the superstep that compute it, and on which tiles; "" if none does."""
         if self.step is None:
             return ""
         ranges = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in self.tile_ranges)
@@ -149,7 +152,9 @@ class NonFinite:
         ipu = "" if self.ipu is None else f" of IPU {self.ipu}"
         first = "" if self.tile is None else f", the first on tile {self.tile}"
         superstep = f", superstep '{self.superstep}'" if self.superstep else ""
-        return f"step {self.step} of the device program{superstep}{tiles}{numbers}{first}{ipu}"
+        joined = f", joined with '{self.joined_with}'" if self.joined_with else ""
+        step = f"step {self.step} of the device program{joined}"
+        return f"{step}{superstep}{tiles}{numbers}{first}{ipu}"
 
     @property
     def moment(self) -> str:

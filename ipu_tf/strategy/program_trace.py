@@ -19,7 +19,7 @@ from ipu_tf.base import spans
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.graphs import in_jitted_function, is_in_loop_body
 from ipu_tf.internals.structures import TensorStructure
-from ipu_tf.internals.tensorflow import FuncGraph, is_recording
+from ipu_tf.internals.tensorflow import FuncGraph, is_recording, stop_recording
 from ipu_tf.ops.functions.program_variables import variables_of
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime.execution import (
@@ -151,7 +151,7 @@ def traced(call: ProgramCall, program: Program, run: Callable[[], object]) -> Pr
     tracer = Tracer(program, call.configuration)
     graph = tf.compat.v1.get_default_graph()
     first = len(graph.get_operations())
-    if call.configuration.trace_numerics and not in_jitted_function(graph):
+    if call.configuration.trace_numerics:
         tracer.snapshots = Snapshots(graph)
     with (
         spans.span("trace", "trace", program=program.name),
@@ -202,8 +202,12 @@ def executed(
     Joins ops, or lets XLA run the program. A trace that a tape records stays as it is.
     """
     float_exceptions.name_places(trace.tracer, trace.graph, device)
-    searches = _searches_of(trace) if call.configuration.trace_numerics else None
+    searches, gradients = _searches_of(trace), trace.tracer.scaled_gradients
+    by_xla = in_jitted_function(trace.graph)
     if is_recording():
+        if searches is not None:
+            with stop_recording():
+                searches.watch(trace.outputs, gradients, device, xla_random=by_xla)
         return trace.outputs, device
     choice = xla_engine.choose(
         call.configuration.engine,
@@ -213,7 +217,6 @@ def executed(
         device,
         jitted=is_jitted(),
     )
-    gradients = trace.tracer.scaled_gradients
     if choice.by_xla:
         outputs = choice.outputs
     else:
@@ -221,7 +224,8 @@ def executed(
     if choice.note and device is not None:
         device = dataclasses.replace(device, notes=(*device.notes, choice.note))
     if searches is not None:
-        searches.watch(outputs, gradients, device, xla_random=choice.by_xla and is_jitted())
+        by_xla = by_xla or (choice.by_xla and is_jitted())
+        searches.watch(outputs, gradients, device, xla_random=by_xla)
     return outputs, device
 
 
@@ -229,12 +233,13 @@ def _searches_of(trace: ProgramTrace) -> NumericsSearches | None:
     """Returns the searches of a program that `simulator.trace_numerics` asks for; warns of one that
     cannot have any."""
     snapshots = trace.tracer.snapshots
+    if snapshots is None:
+        return None
     try:
-        if snapshots is None:
-            raise nonfinite_replay.CannotReplay("it is part of a function that XLA compiles whole")
-        if is_recording():
-            raise nonfinite_replay.CannotReplay("a GradientTape outside of it records it")
-        return searches_of(trace.tracer, trace.graph, trace.operations, trace.outputs, snapshots)
+        updates = device_programs.update_runs(trace.tracer)
+        return searches_of(
+            trace.tracer, trace.graph, trace.operations, trace.outputs, snapshots, updates
+        )
     except nonfinite_replay.CannotReplay as reason:
         _LOG.warning(
             "Program '%s' is not traced by simulator.trace_numerics, which will not name the "
@@ -242,8 +247,7 @@ def _searches_of(trace: ProgramTrace) -> NumericsSearches | None:
             trace.tracer.program.name,
             reason,
         )
-        if snapshots is not None:
-            nonfinite_replay.forget(snapshots)
+        nonfinite_replay.forget(snapshots)
         return None
 
 

@@ -10,6 +10,7 @@
 #include "tensorflow/core/framework/shape_inference.h"
 
 #include "float_scan.h"
+#include "plain_tensors.h"
 
 namespace ipu_tf {
 namespace {
@@ -36,17 +37,6 @@ constexpr Divisor kDivisors[] = {
 using Describe = int64_t (*)(int64_t program, const char* op_name, const char* op_type, const char* what,
                              const char* tensors, int64_t size, int64_t inputs, char* message, int64_t room);
 std::atomic<Describe> describe{nullptr};
-
-void Append(const OpInputList& tensors, std::string* all) {
-  for (int i = 0; i < tensors.size(); ++i) {
-    tensorflow::TensorProto proto;
-    tensors[i].AsProtoTensorContent(&proto);
-    const std::string plain = proto.SerializeAsString();
-    const int64_t size = plain.size();
-    all->append(reinterpret_cast<const char*>(&size), sizeof size);
-    all->append(plain);
-  }
-}
 
 Found ScanAll(const OpInputList& tensors) {
   Found all;
@@ -95,9 +85,8 @@ class IpuFloatingPointCheck : public tensorflow::OpKernel {
   std::string More(const char* what, const OpInputList& inputs, const OpInputList& outputs) const {
     const Describe more = describe.load();
     if (more == nullptr) return "";
-    std::string tensors, message(kRoom, '\0');
-    Append(inputs, &tensors);
-    Append(outputs, &tensors);
+    std::string message(kRoom, '\0');
+    const std::string tensors = Serialized(inputs) + Serialized(outputs);
     const int64_t size = more(program_, op_name_.c_str(), op_type_.c_str(), what, tensors.data(), tensors.size(),
                               inputs.size(), message.data(), kRoom);
     message.resize(std::clamp<int64_t>(size, 0, kRoom));

@@ -1,9 +1,12 @@
 // What finds the first NaN or infinity of a program and runs the program once more: IpuNonfiniteFlag looks at the
-// results of a run; IpuReplayRecord keeps what an op with effects gave and IpuReplayTake gives it again; IpuRewind sets
-// the random bits of stochastic rounding back to the beginning of the run and forth.
+// results of a run; IpuNonfiniteReplay does, and calls the function that replays it; IpuReplayRecord keeps what an op
+// with effects gave and IpuReplayTake gives it again; IpuRewind sets both and the random bits of stochastic rounding
+// back to the beginning of the run, and the bits forth.
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "tensorflow/core/framework/shape_inference.h"
 
 #include "float_scan.h"
+#include "plain_tensors.h"
 
 namespace ipu_tf {
 namespace {
@@ -39,6 +43,7 @@ struct Process {
   std::mutex mutex;
   std::map<std::pair<int64_t, int64_t>, Runs> runs;             // By program and replica.
   std::map<int64_t, std::deque<std::vector<Tensor>>> recorded;  // By stream of the record.
+  std::map<int64_t, size_t> taken;                              // How many of them the replay has taken.
   std::map<int64_t, Found> given;                               // What left the program, by stream of the record.
 };
 
@@ -71,6 +76,45 @@ struct Of {
   std::vector<int64_t> records, groups;
 };
 
+// Counts a run, and returns whether its results are the first NaN of any, or, before any NaN, the first infinity.
+bool IsFirst(const Of& of, const OpInputList& results, int64_t* run) {
+  Process& process = TheProcess();
+  bool nan_before, nan = false, infinity = false;
+  {
+    const std::lock_guard<std::mutex> lock(process.mutex);
+    Runs& runs = of.RunsIn(process);
+    *run = ++runs.count;
+    nan_before = runs.nan;
+    if (!of.groups.empty()) {
+      runs.begin = std::move(runs.end);
+      runs.end = CallsOf(of.groups);
+      if (runs.begin.seeds != runs.end.seeds) runs.begin.calls.clear();
+    }
+    for (const int64_t record : of.records) {
+      const auto given = process.given.find(record);
+      if (given == process.given.end()) continue;
+      nan = nan || given->second.nan;
+      infinity = infinity || given->second.infinity;
+      process.given.erase(given);
+    }
+  }
+  for (int i = 0; i < results.size() && !nan_before; ++i) {
+    const Found found = Scan(results[i]);
+    nan = nan || found.nan;
+    infinity = infinity || found.infinity;
+  }
+  if (!nan && !infinity && of.records.empty()) return false;
+  const std::lock_guard<std::mutex> lock(process.mutex);
+  Runs& runs = of.RunsIn(process);
+  if (runs.nan || !(nan || (infinity && !runs.infinity))) {
+    of.Clear(process);
+    return false;
+  }
+  runs.nan = nan;
+  runs.infinity = runs.infinity || infinity;
+  return true;
+}
+
 class IpuNonfiniteFlag : public tensorflow::OpKernel {
  public:
   explicit IpuNonfiniteFlag(OpKernelConstruction* context) : OpKernel(context), of_(context) {}
@@ -83,39 +127,31 @@ class IpuNonfiniteFlag : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(1, {}, &run));
     OP_REQUIRES_OK(context, context->allocate_output(2, {}, &replica));
     replica->scalar<int64_t>()() = of_.replica;
-    is_first->scalar<bool>()() = false;
-    Process& process = TheProcess();
-    bool nan_before, nan = false, infinity = false;
-    {
-      const std::lock_guard<std::mutex> lock(process.mutex);
-      Runs& runs = of_.RunsIn(process);
-      run->scalar<int64_t>()() = ++runs.count;
-      nan_before = runs.nan;
-      if (!of_.groups.empty()) {
-        runs.begin = std::move(runs.end);
-        runs.end = CallsOf(of_.groups);
-        if (runs.begin.seeds != runs.end.seeds) runs.begin.calls.clear();
-      }
-      for (const int64_t record : of_.records) {
-        const auto given = process.given.find(record);
-        if (given == process.given.end()) continue;
-        nan = nan || given->second.nan;
-        infinity = infinity || given->second.infinity;
-        process.given.erase(given);
-      }
-    }
-    for (int i = 0; i < results.size() && !nan_before; ++i) {
-      const Found found = Scan(results[i]);
-      nan = nan || found.nan;
-      infinity = infinity || found.infinity;
-    }
-    if (!nan && !infinity && of_.records.empty()) return;
-    const std::lock_guard<std::mutex> lock(process.mutex);
-    Runs& runs = of_.RunsIn(process);
-    if (runs.nan || !(nan || (infinity && !runs.infinity))) return of_.Clear(process);
-    runs.nan = nan;
-    runs.infinity = runs.infinity || infinity;
-    is_first->scalar<bool>()() = true;
+    is_first->scalar<bool>()() = IsFirst(of_, results, &run->scalar<int64_t>()());
+  }
+
+ private:
+  const Of of_;
+};
+
+// Replays run `run` of `program` on `replica`. `tensors` are what the run read: a TensorProto each, behind its size in
+// 8 bytes.
+using Replay = void (*)(int64_t program, int64_t replica, int64_t run, const char* tensors, int64_t size);
+std::atomic<Replay> replay{nullptr};
+
+class IpuNonfiniteReplay : public tensorflow::OpKernel {
+ public:
+  explicit IpuNonfiniteReplay(OpKernelConstruction* context) : OpKernel(context), of_(context) {}
+
+  void Compute(OpKernelContext* context) override {
+    OpInputList results, operands;
+    OP_REQUIRES_OK(context, context->input_list("results", &results));
+    OP_REQUIRES_OK(context, context->input_list("operands", &operands));
+    int64_t run = 0;
+    const Replay call = replay.load();
+    if (!IsFirst(of_, results, &run) || call == nullptr) return;
+    const std::string tensors = Serialized(operands);
+    call(of_.program, of_.replica, run, tensors.data(), tensors.size());
   }
 
  private:
@@ -135,6 +171,7 @@ class IpuRewind : public tensorflow::OpKernel {
       const Runs& runs = of_.RunsIn(process);
       SetCalls(of_.groups, back_ ? runs.begin : runs.end);
     }
+    for (const int64_t record : of_.records) process.taken[record] = 0;
     if (!back_) of_.Clear(process);
   }
 
@@ -200,13 +237,13 @@ class IpuReplayTake : public tensorflow::OpKernel {
   void Compute(OpKernelContext* context) override {
     Process& process = TheProcess();
     const std::lock_guard<std::mutex> lock(process.mutex);
-    auto& recorded = process.recorded[stream_];
-    OP_REQUIRES(context, !recorded.empty(),
+    const auto& recorded = process.recorded[stream_];
+    const size_t number = process.taken[stream_]++;
+    OP_REQUIRES(context, number < recorded.size(),
                 absl::InternalError(absl::StrCat("'", name(),
                                                  "': the replay of simulator.trace_numerics takes more "
                                                  "values than the run had; please report this as a bug.")));
-    for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, recorded.front()[i]);
-    recorded.pop_front();
+    for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, recorded[number][i]);
   }
 
  private:
@@ -233,6 +270,21 @@ REGISTER_OP("IpuNonfiniteFlag")
     .Doc(
         "Whether float32 or float16 `results` hold the first NaN of any run of `program`, or, before "
         "any NaN, its first infinity; the number of the run, from 1; and the replica, which `stream` tells.");
+
+REGISTER_OP("IpuNonfiniteReplay")
+    .Input("results: T")
+    .Input("operands: S")
+    .Attr("T: list(type) >= 0")
+    .Attr("S: list(type) >= 0")
+    .Attr("program: int")
+    .Attr("stream: int = 0")
+    .Attr("records: list(int)")
+    .Attr("groups: list(int)")
+    .SetIsStateful()
+    .SetShapeFn(NoResult)
+    .Doc(
+        "Looks at `results` as IpuNonfiniteFlag does, and hands `operands`, what the run read, to the function that "
+        "replays it. XLA can call it.");
 
 REGISTER_OP("IpuRewind")
     .Attr("program: int")
@@ -268,6 +320,7 @@ REGISTER_OP("IpuReplayTake")
     .Doc("Gives, one after another, what IpuReplayRecord of the same `stream` kept.");
 
 REGISTER_KERNEL_BUILDER(Name("IpuNonfiniteFlag").Device(DEVICE_CPU), IpuNonfiniteFlag);
+REGISTER_KERNEL_BUILDER(Name("IpuNonfiniteReplay").Device(DEVICE_CPU), IpuNonfiniteReplay);
 REGISTER_KERNEL_BUILDER(Name("IpuRewind").Device(DEVICE_CPU), IpuRewind);
 REGISTER_KERNEL_BUILDER(Name("IpuReplayRecord").Device(DEVICE_CPU), IpuReplayRecord);
 REGISTER_KERNEL_BUILDER(Name("IpuCheckNumber").Device(DEVICE_CPU), IpuCheckNumber);
@@ -275,3 +328,7 @@ REGISTER_KERNEL_BUILDER(Name("IpuReplayTake").Device(DEVICE_CPU), IpuReplayTake)
 
 }  // namespace
 }  // namespace ipu_tf
+
+extern "C" __attribute__((visibility("default"))) void ipu_tf_replay_by(ipu_tf::Replay function) {
+  ipu_tf::replay = function;
+}

@@ -178,10 +178,11 @@ IPU_TF_REGISTER_HOST_CALL("IpuFloatingPointCheck");
 IPU_TF_REGISTER_HOST_CALL("IpuIndexCheck");
 IPU_TF_REGISTER_HOST_CALL("IpuMaskedScale");
 IPU_TF_REGISTER_HOST_CALL("IpuMaxPoolGrad");
-IPU_TF_REGISTER_HOST_CALL("IpuMoments");
 IPU_TF_REGISTER_HOST_CALL("IpuColumnDots");
-IPU_TF_REGISTER_HOST_CALL("IpuScaleShift");
+IPU_TF_REGISTER_HOST_CALL("IpuMoments");
+IPU_TF_REGISTER_HOST_CALL("IpuNonfiniteReplay");
 IPU_TF_REGISTER_HOST_CALL("IpuNormGradient");
+IPU_TF_REGISTER_HOST_CALL("IpuScaleShift");
 REGISTER_KERNEL_BUILDER(Name("IpuHostKernel").Device(kDevice), HostKernel);
 
 }  // namespace

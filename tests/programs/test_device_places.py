@@ -40,6 +40,20 @@ def test_the_first_step_if_none_has_it():
     assert place.tile_ranges == ((0, 1),)
 
 
+def test_an_operation_is_joined_with_the_nearest_that_reads_it():
+    found = places(superstep("divide", 6))
+    reads = {"first": ["second"], "second": ["third", "other"], "third": ["net/dense/MatMul"]}
+    joined = found.joined("first", lambda name: reads.get(name, ()), lambda name: ())
+    assert joined == "net/dense/MatMul"
+
+
+def test_an_operation_is_joined_with_what_it_reads_if_nothing_behind_it_has_a_step():
+    found = places(superstep("divide", 6))
+    back = {"last": ["mul"], "mul": ["net/dense/MatMul", "mul"]}
+    assert found.joined("last", lambda name: (), back.__getitem__) == "net/dense/MatMul"
+    assert found.joined("last", lambda name: (), lambda name: ()) == ""
+
+
 def test_steps_of_files_have_no_work():
     place = DevicePlaces(device_program()).of("net/dense/MatMul", (6, 10), (0, 0))
     assert place == OpPlace(step=1, superstep="multiply")

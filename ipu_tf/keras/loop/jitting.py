@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 _TILE_OPS = frozenset(
     {
         "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuColumnDots", "IpuEinsum",
-        "IpuIndexCheck", "IpuMatMul", "IpuMatMulBias", "IpuMoments", "IpuNormGradient",
-        "IpuScaleShift",
+        "IpuIndexCheck", "IpuMatMul", "IpuMatMulBias", "IpuMoments", "IpuNonfiniteReplay",
+        "IpuNormGradient", "IpuScaleShift",
     }
 )  # fmt: skip
 

@@ -24,6 +24,7 @@ from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, Gradie
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.device_function import run_with
+from ipu_tf.programs.update_runs import UpdateRuns
 from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from ipu_tf.runtime.programs import device_programs
 from ipu_tf.runtime.replicas.fingerprints import fingerprint
@@ -156,6 +157,11 @@ class TrainingSteps:
         self._strategy = strategy
         self._model = model
         self._group, self._instances = replicas.group, replicas.instances
+        self._runs = UpdateRuns(
+            micro_batches=accumulation.steps_per_replica,
+            replicas=replicas.groups,
+            group=replicas.group,
+        )
         self._weight_update = WeightUpdate(model, accumulation, replicas)
         self._device_step = DeviceStep(strategy, model, accumulation)
 
@@ -188,16 +194,18 @@ class TrainingSteps:
         of_one_replica = tree.map_structure(self._spec_of_one_replica, batch)
         with shared_programs.of_member(0):
             self._device_step.trace(of_one_replica)
-        return self._run(lambda batch: self._weight_update.add(batch, group, micro_batch), batch)
+        return self._run(
+            self._runs, lambda batch: self._weight_update.add(batch, group, micro_batch), batch
+        )
 
     @tf.autograph.experimental.do_not_convert
     def update(self) -> None:
         """Joins the gradients of all replicas, and applies them with the optimizer."""
         self._weight_update.accumulator.join()
-        self._run(self._weight_update.apply)
+        self._run(UpdateRuns(), self._weight_update.apply)
 
-    def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        with device_programs.on_host():
+    def _run(self, runs: UpdateRuns, function: Callable[..., Any], *arguments: Any) -> Any:
+        with device_programs.on_host(), device_programs.updating(runs):
             return self._strategy.run(_train_step(self._model.stock, function), args=arguments)
 
     def _spec_of_one_replica(self, leaf: tf.Tensor | None) -> tf.TensorSpec | None:

@@ -135,6 +135,31 @@ def describe_exceptions(describe: Describe) -> Callable[..., int]:
     return callback  # The cache keeps it.
 
 
+Replay = Callable[[int, int, int, Sequence[NDArray[Any]]], None]
+"""Takes the number of a program, of a replica, of a run, and what the run read."""
+
+_REPLAY = ctypes.CFUNCTYPE(
+    None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64
+)
+"""The type of a function that replays a run (ops/tf/nonfinite_flag_op.cc)."""
+
+
+@functools.cache
+def replay_by(replay: Replay) -> Callable[..., None]:
+    """Lets a function replay runs whose results are not finite from now on.
+
+    Args:
+        replay: The function; it is called on the threads of programs, which wait for it.
+    """
+
+    def call(program: int, replica: int, run: int, data: int, size: int) -> None:
+        replay(program, replica, run, list(_tensors(ctypes.string_at(data, size))))
+
+    callback = _REPLAY(call)
+    _c_functions().ipu_tf_replay_by(callback)
+    return callback  # The cache keeps it.
+
+
 def _tensors(plain: bytes) -> Iterator[NDArray[Any]]:
     """Yields tensors: a TensorProto each, behind its size in 8 bytes."""
     while plain:

@@ -6,8 +6,9 @@ The message of an exception has a `NonFinite`, as the report of the program has.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -35,11 +36,24 @@ class _Traced:
         program: Keeps the first fault.
         layers: The layers of its operations.
         places: Where the device computes them.
+        graph: The graph that it is in.
     """
 
     program: Program
     layers: LayerScopes
     places: DevicePlaces
+    graph: weakref.ref[tf.Graph]
+
+    def place(self, op: str, shape: Sequence[int], position: Sequence[int]) -> dict[str, Any]:
+        """Returns the fields of a `NonFinite` that say where the device computes an operation."""
+        place, joined = self.places.of(op, shape, position), ""
+        graph = self.graph()
+        if place is None and graph is not None:
+            joined = self.places.joined(
+                op, functools.partial(_readers, graph), functools.partial(_sources, graph)
+            )
+            place = self.places.of(joined, shape, position)
+        return {} if place is None else {"joined_with": joined, **dataclasses.asdict(place)}
 
 
 _traced: dict[int, _Traced] = {}
@@ -55,6 +69,7 @@ def name_places(tracer: Tracer, graph: tf.Graph, device: DeviceProgram | None) -
     """
     if not float_checks.are_on(tracer.configuration):
         return
+    program = weakref.ref(graph)
     while isinstance(outer := getattr(graph, "outer_graph", None), FuncGraph):
         graph = outer
     library.describe_exceptions(_described)
@@ -62,6 +77,7 @@ def name_places(tracer: Tracer, graph: tf.Graph, device: DeviceProgram | None) -
         program=tracer.program,
         layers=LayerScopes(paths=tracer.layers),
         places=DevicePlaces(device),
+        graph=program,
     )
     weakref.finalize(graph, _traced.pop, tracer.number, None).atexit = False
 
@@ -95,7 +111,6 @@ def _fault(
     wrong = next((value for value in results if not np.isfinite(value).all()), results[0])
     flat = int(np.argmin(np.isfinite(wrong).ravel()))
     position, around = place_of(flat, wrong)
-    place = traced.places.of(op_name, wrong.shape, position)
     return NonFinite(
         program=traced.program.name,
         run=0,
@@ -107,5 +122,21 @@ def _fault(
         results=tuple(summary(f"result {i}", value) for i, value in enumerate(results)),
         position=position,
         around=around,
-        **({} if place is None else dataclasses.asdict(place)),
+        **traced.place(op_name, wrong.shape, position),
     )
+
+
+def _readers(graph: tf.Graph, name: str) -> Iterator[str]:
+    outputs = [tensor for op in _named(graph, name) for tensor in op.outputs]
+    yield from (op.name for tensor in outputs for op in tensor.consumers())
+
+
+def _sources(graph: tf.Graph, name: str) -> Iterator[str]:
+    yield from (tensor.op.name for op in _named(graph, name) for tensor in op.inputs)
+
+
+def _named(graph: tf.Graph, name: str) -> list[tf.Operation]:
+    try:
+        return [graph.get_operation_by_name(name)]
+    except KeyError:
+        return []  # It is in a loop, a branch or a function that the program calls.

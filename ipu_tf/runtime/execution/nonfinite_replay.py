@@ -28,8 +28,9 @@ from ipu_tf.programs.device_places import DevicePlaces
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.programs.program import Program
+from ipu_tf.programs.update_runs import Moment, UpdateRuns
 from ipu_tf.runtime.execution.repeated_effects import first_unrepeatable, groups_of_streams
-from ipu_tf.runtime.execution.value_checks import FunctionChecks, summary
+from ipu_tf.runtime.execution.value_checks import CheckedOp, FunctionChecks, summary
 from ipu_tf.runtime.execution.value_history import Cause, ValueHistory
 from ipu_tf.runtime.execution.xla_random_numbers import XlaDraw
 from ipu_tf.runtime.extraction import hlo_region
@@ -40,7 +41,7 @@ from ipu_tf.runtime.tracing.snapshots import COLLECTIVE, Snapshots, has_effect
 
 _LOG = logging.getLogger(__name__)
 
-_BEGIN, _END = -1, -2
+BEGIN, END = -1, -2
 _COLLECTIVE = COLLECTIVE.removeprefix("Ipu")
 _serial = itertools.count()
 
@@ -54,12 +55,14 @@ class Replay:
         definition: They as a FunctionDef, before any are joined.
         snapshots: The values of its variables before a run.
         serial: Number of the replay, unique in the process.
+        is_last: Whether no other search of the program needs the records of a run after it.
     """
 
     region: hlo_region.TracedRegion
     definition: FunctionDef
     snapshots: Snapshots
     serial: int
+    is_last: bool = True
 
     def name_of(self, function: str) -> str:
         """Returns the name of the checked copy of a function."""
@@ -73,13 +76,15 @@ class Replay:
         return f"argument_{len(self.region.inputs) + handles.index(id(handle))}"
 
     @functools.cached_property
+    def groups(self) -> Sequence[int]:
+        """The groups of streams of random bits that it draws from."""
+        return groups_of_streams(self.definition)
+
+    @property
     def state(self) -> Mapping[str, object]:
         """What the ops of the flag and of rewinding have to know of the program."""
-        return {
-            "program": self.serial,
-            "records": self.snapshots.records,
-            "groups": groups_of_streams(self.definition),
-        }
+        records = self.snapshots.records if self.is_last else []
+        return {"program": self.serial, "records": records, "groups": self.groups}
 
 
 class CannotReplay(Exception):
@@ -91,6 +96,8 @@ def replay_of(
     operations: Sequence[tf.Operation],
     outputs: TensorStructure,
     snapshots: Snapshots,
+    *,
+    is_last: bool = True,
 ) -> Replay:
     """Returns the replay of a program, before any of its operations are joined.
 
@@ -99,6 +106,7 @@ def replay_of(
         operations: The operations of the program.
         outputs: Its results, a structure.
         snapshots: The values of its variables before a run.
+        is_last: Whether no other search of the program needs the records of a run after it.
 
     Raises:
         CannotReplay: It cannot run twice.
@@ -118,7 +126,9 @@ def replay_of(
     for index, tensor in enumerate(region.host):
         argument = definition.signature.input_arg.add(name=hlo_region.host_name(index))
         argument.type = tensor.dtype.as_datatype_enum
-    return Replay(region=region, definition=definition, snapshots=snapshots, serial=serial)
+    return Replay(
+        region=region, definition=definition, snapshots=snapshots, serial=serial, is_last=is_last
+    )
 
 
 def forget(snapshots: Snapshots) -> None:
@@ -128,29 +138,31 @@ def forget(snapshots: Snapshots) -> None:
         library.load().ipu_rewind(back=False, program=-1, records=snapshots.records, groups=[])
 
 
-def watch(
-    replay: Replay, outputs: TensorStructure, log: ReplayLog, apart: Sequence[tf.Tensor] = ()
-) -> None:
-    """Adds the look at the results of a program, and its replay, to the graph that is being built.
+def watched(
+    replay: Replay, outputs: TensorStructure, apart: Sequence[tf.Tensor] = ()
+) -> list[tf.Tensor]:
+    """Returns what is looked at in a program: its results, and variables after it changed them.
 
     Args:
         replay: The replay of the program.
         outputs: Its results, a structure, after its operations were joined.
-        log: Gets what is found.
         apart: Handles of variables that are looked at apart.
     """
     flat = tf.nest.flatten(outputs, expand_composites=True)
     changed = [
         tf.raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype)
         for handle, value in replay.snapshots.values.values()
-        if _is_checked(value) and not any(handle is one for one in apart)
+        if is_checked(value) and not any(handle is one for one in apart)
     ]
-    results = [tensor for tensor in flat if tf.is_tensor(tensor) and _is_checked(tensor)]
-    watch_tensors(replay, [*results, *changed], log)
+    results = [tensor for tensor in flat if tf.is_tensor(tensor) and is_checked(tensor)]
+    return [*results, *changed]
 
 
-def watch_tensors(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> None:
+def watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Operation:
     """Adds the look at some tensors, and a replay, to the graph that is being built.
+
+    Returns:
+        The last operation of both.
 
     Args:
         replay: The replay of the program.
@@ -164,10 +176,12 @@ def watch_tensors(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) 
     def replayed() -> tf.Tensor:
         return _replayed(replay, [run, replica], log)
 
-    tf.cond(is_first, replayed, lambda: tf.constant(0))
+    done: tf.Tensor = tf.cond(is_first, replayed, lambda: tf.constant(0))
+    return done.op
 
 
-def _is_checked(tensor: tf.Tensor) -> bool:
+def is_checked(tensor: tf.Tensor | tf.TensorSpec) -> bool:
+    """Returns whether values of a tensor's type are looked at."""
     return tensor.dtype in (tf.float32, tf.float16)
 
 
@@ -187,9 +201,10 @@ def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Te
     states = [value for _, value in variables if value.dtype.is_floating]
     log.inputs = tuple(tensor.name for tensor in (*known, *states))
     with tf.control_dependencies(before):
-        rewound = library.load().ipu_rewind(back=True, **replay.state)
+        back = {**replay.state, "records": replay.snapshots.records}
+        rewound = library.load().ipu_rewind(back=True, **back)
     with tf.control_dependencies([rewound]):
-        begin = tf.numpy_function(log, [_BEGIN, *run, *known, *states], [])
+        begin = tf.numpy_function(log, [BEGIN, *run, *known, *states], [])
     begin = begin if isinstance(begin, tf.Operation) else begin.op
     with tf.control_dependencies([begin]):
         call = _checked_call(replay, log, begin.get_attr("token"))
@@ -198,15 +213,15 @@ def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Te
             tf.raw_ops.AssignVariableOp(resource=handle, value=value)
             for (handle, _), value in zip(variables, after, strict=True)
         ]
-    changed = [number for number, (_, value) in enumerate(variables) if _is_checked(value)]
-    results = [number for number, tensor in enumerate(region.outputs) if _is_checked(tensor)]
+    changed = [number for number, (_, value) in enumerate(variables) if is_checked(value)]
+    results = [number for number, tensor in enumerate(region.outputs) if is_checked(tensor)]
     log.results = tuple(results)
     log.changed = tuple(replay.argument_of(variables[number][0]) for number in changed)
     values = [*(call.outputs[number] for number in results), *(after[n] for n in changed)]
     with tf.control_dependencies([call, *restored]):  # It may change no variable.
         forth = library.load().ipu_rewind(back=False, **replay.state)
     with tf.control_dependencies([forth]):
-        end = tf.numpy_function(log, [_END, run[1], *values], [])
+        end = tf.numpy_function(log, [END, run[1], *values], [])
     with tf.control_dependencies([end]):
         return tf.constant(0)
 
@@ -215,17 +230,48 @@ def _checked_call(replay: Replay, log: ReplayLog, token: bytes) -> tf.Operation:
     """Returns a call of the copy of the program with checks."""
     region = replay.region
     sources = (*region.inputs, *region.variables, *region.host)
-    names = {f"argument_{index}": tensor.op.name for index, tensor in enumerate(sources)}
-    checks = FunctionChecks(token, names, replay.name_of, log.only, xla_random=log.xla_random)
-    find = eager_context().get_function_def
-    function = library_function(replay.definition, find, checks, replay.name_of)
-    checks.flow.finish()
-    log.checks, log.function = checks, replay.definition.signature.name
     graph = tf.compat.v1.get_default_graph()
-    inputs = [graph.capture(tensor) for tensor in sources]
-    return add_call(
-        graph, "StatefulPartitionedCall", function, inputs, region.outputs, name="checked"
+    return add_checked_call(
+        replay.definition,
+        [tensor.op.name for tensor in sources],
+        replay.name_of,
+        eager_context().get_function_def,
+        [graph.capture(tensor) for tensor in sources],
+        region.outputs,
+        log,
+        token,
     )
+
+
+def add_checked_call(
+    definition: FunctionDef,
+    names: Sequence[str],
+    name_of: Callable[[str], str],
+    find: Callable[[str], FunctionDef],
+    inputs: Sequence[tf.Tensor],
+    outputs: Sequence[tf.Tensor | tf.TensorSpec],
+    log: ReplayLog,
+    token: bytes,
+) -> tf.Operation:
+    """Returns a call of a program with checks, in the graph that is being built.
+
+    Args:
+        definition: The program; its operations get the checks.
+        names: What to call its arguments.
+        name_of: From the name of a function that it calls to that of the copy with checks.
+        find: Finds these functions.
+        inputs: The arguments.
+        outputs: Tensors of the types and shapes of its results.
+        log: Gets the checks.
+        token: Names the Python function that they call.
+    """
+    arguments = {f"argument_{index}": name for index, name in enumerate(names)}
+    checks = FunctionChecks(token, arguments, name_of, log.only, xla_random=log.xla_random)
+    function = library_function(definition, find, checks, name_of)
+    checks.flow.finish()
+    log.checks, log.function = checks, definition.signature.name
+    graph = tf.compat.v1.get_default_graph()
+    return add_call(graph, "StatefulPartitionedCall", function, inputs, outputs, name="checked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -254,6 +300,7 @@ class ReplayLog:
         program: Gets what is found.
         places: Where the device computes its operations.
         layers: The layers of its operations.
+        updates: Which runs make up an update of the weights; None if it makes none.
         scale: The loss scale of the run, float32; None without one.
         handled: For a log of gradients whose overflow loss scaling handles: how many of the first
             results they are; nothing is logged if others are not finite, too. None for a log of
@@ -274,6 +321,7 @@ class ReplayLog:
         places: DevicePlaces,
         layers: LayerScopes,
         *,
+        updates: UpdateRuns | None = None,
         scale: tf.Tensor | None = None,
         handled: int | None = None,
         xla_random: bool = False,
@@ -281,6 +329,7 @@ class ReplayLog:
         self._found, self._name = program.nonfinite, program.name
         self._places = places
         self._layers = layers
+        self._updates = updates
         self._handled = handled
         self._is_replicated = replica_context.num_replicas() > 1
         self._replays: dict[int, ReplayedRun] = {}
@@ -297,9 +346,9 @@ class ReplayLog:
 
     def __call__(self, number: np.ndarray, *values: np.ndarray) -> list[np.ndarray] | None:
         """Takes the values of one operation; returns those of one that this draws."""
-        if number == _BEGIN:
+        if number == BEGIN:
             self._begin(int(values[0]), int(values[1]), values[2:])
-        elif number == _END:
+        elif number == END:
             self._end(self._replays.pop(int(values[0])), values[1:])
         elif self.checks is not None:
             replica, entry = divmod(int(number), STREAM_STRIDE)
@@ -338,8 +387,7 @@ class ReplayLog:
         if cause is None:
             report = NonFinite(
                 program=self._name,
-                run=run.number,
-                replica=run.replica,
+                **self._moment(run),
                 fault="from outside",
                 operands=run.outside,
             )
@@ -371,15 +419,41 @@ class ReplayLog:
                 sources |= flow.writers((self.function, argument))
         return sources | flow.sources(self.checks.fed)
 
+    def _moment(
+        self, run: ReplayedRun, iterations: Sequence[tuple[str, int]] = ()
+    ) -> dict[str, Any]:
+        """Returns the fields of a `NonFinite` that say when it happened."""
+        runs = self._updates
+        of_run = run.history.iterations_of_outermost(iterations)
+        moment = runs.moment(run.number, [n for _, n in iterations], of_run) if runs else Moment()
+        return {
+            "run": run.number,
+            "iterations": tuple(iterations),
+            "update": moment.update,
+            "micro_batch": moment.micro_batch,
+            "replica": moment.replica if run.replica is None else run.replica,
+        }
+
+    def _place(
+        self, checked: CheckedOp, shape: Sequence[int], position: Sequence[int]
+    ) -> dict[str, Any]:
+        """Returns the fields of a `NonFinite` that say where the device computes an operation."""
+        place, joined = self._places.of(checked.name, shape, position), ""
+        if place is None and self.checks is not None:
+            flow, function = self.checks.flow, checked.function
+            joined = self._places.joined(
+                checked.name, flow.readers(function), flow.read_by(function)
+            )
+            place = self._places.of(joined, shape, position)
+        return {} if place is None else {"joined_with": joined, **dataclasses.asdict(place)}
+
     def _of(self, cause: Cause, run: ReplayedRun) -> NonFinite:
         found, later = cause.found, cause.made_nan
         name, nan_op = found.checked.name, "" if later is None else later.checked.name
         wrong = next(one for one in found.results if one.nans or one.infinities)
-        place = self._places.of(name, wrong.shape, found.position)
         return NonFinite(
             program=self._name,
-            run=run.number,
-            replica=run.replica,
+            **self._moment(run, found.iterations),
             fault=found.fault,
             op=name,
             op_type=found.checked.op_type,
@@ -388,12 +462,11 @@ class ReplayLog:
             results=found.results,
             position=found.position,
             around=found.around,
-            iterations=found.iterations,
             nan_op=nan_op,
             nan_layer=self._layers.layer_or_scope(nan_op),
             handled=self._handled is not None,
             loss_scale=run.loss_scale,
-            **({} if place is None else dataclasses.asdict(place)),
+            **self._place(found.checked, wrong.shape, found.position),
         )
 
 

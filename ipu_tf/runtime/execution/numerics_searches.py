@@ -6,21 +6,26 @@ loss scaling handles; and, if asked for, gradients with values that become 0.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
 
+from ipu_tf.internals.graphs import in_jitted_function
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.programs.device_places import DevicePlaces
 from ipu_tf.programs.op_names import LayerScopes, is_gradient
+from ipu_tf.programs.update_runs import UpdateRuns
+from ipu_tf.runtime.execution import replay_calls
 from ipu_tf.runtime.execution.nonfinite_replay import (
+    CannotReplay,
     Replay,
     ReplayLog,
     replay_of,
     watch,
-    watch_tensors,
+    watched,
 )
 from ipu_tf.runtime.execution.underflow_search import UnderflowLog
 from ipu_tf.runtime.tracing.snapshots import Snapshots
@@ -37,6 +42,7 @@ class NumericsSearches:
     Attributes:
         tracer: The tracer of the program.
         results: The replay if results are not finite.
+        updates: Which runs make up an update of the weights; None if it makes none.
         gradients: The replay if gradients of a scaled loss are not finite; None without these.
         handled: How many results of that replay are such gradients.
         accumulators: Handles and types of the variables that sum such gradients up.
@@ -45,6 +51,7 @@ class NumericsSearches:
 
     tracer: Tracer
     results: Replay
+    updates: UpdateRuns | None = None
     gradients: Replay | None = None
     handled: int = 0
     accumulators: tuple[tuple[tf.Tensor, tf.DType], ...] = ()
@@ -69,25 +76,37 @@ class NumericsSearches:
         program, scale = self.tracer.program, self.tracer.loss_scale
         parts = [part.device for part in self.tracer.parts]
         places, layers = DevicePlaces(device, *parts), LayerScopes(paths=self.tracer.layers)
+        logged = functools.partial(
+            ReplayLog,
+            program,
+            places,
+            layers,
+            updates=self.updates,
+            scale=scale,
+            xla_random=xla_random,
+        )
+        done: list[tf.Operation] = []
         if self.underflow is not None:
-            seeking = UnderflowLog(program, places, layers, scale=scale, xla_random=xla_random)
-            watch_tensors(self.underflow, [], seeking)
-        if self.gradients is not None:
-            handled = ReplayLog(
-                program,
-                places,
-                layers,
-                scale=scale,
-                handled=self.handled,
-                xla_random=xla_random,
+            seeking = UnderflowLog(
+                program, places, layers, updates=self.updates, scale=scale, xla_random=xla_random
             )
-            sums = [
-                tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
-                for handle, dtype in self.accumulators
-            ]
-            watch_tensors(self.gradients, [*gradients, *sums], handled)
-        log = ReplayLog(program, places, layers, scale=scale, xla_random=xla_random)
-        watch(self.results, outputs, log, [handle for handle, _ in self.accumulators])
+            done.append(watch(self.underflow, [], seeking))
+        if self.gradients is not None:
+            handled = logged(handled=self.handled)
+            with tf.control_dependencies(done):
+                sums = [
+                    tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+                    for handle, dtype in self.accumulators
+                ]
+                done.append(_watch(self.gradients, [*gradients, *sums], handled))
+        apart = [handle for handle, _ in self.accumulators]
+        with tf.control_dependencies(done):  # The last takes the records of the run.
+            _watch(self.results, watched(self.results, outputs, apart), logged())
+
+
+def _watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Operation:
+    add = replay_calls.watch if replay_calls.can_replay(replay) else watch
+    return add(replay, tensors, log)
 
 
 def searches_of(
@@ -96,6 +115,7 @@ def searches_of(
     operations: Sequence[tf.Operation],
     outputs: TensorStructure,
     snapshots: Snapshots,
+    updates: UpdateRuns | None = None,
 ) -> NumericsSearches:
     """Returns the searches of a program.
 
@@ -105,32 +125,38 @@ def searches_of(
         operations: The operations of the program.
         outputs: Its results, a structure.
         snapshots: The values of its variables before a run.
+        updates: Which runs make up an update of the weights; None if it makes none.
 
     Raises:
         CannotReplay: It cannot run twice.
     """
     results = replay_of(graph, operations, outputs, snapshots)
+    is_jitted = in_jitted_function(graph)
+    if is_jitted and not replay_calls.can_replay(results):
+        raise CannotReplay("XLA compiles it as part of a function, and it reads feeds or tables")
     gradients, underflow = tracer.scaled_gradients, tracer.configuration.trace_underflow
     variables = snapshots.values.values() if tracer.checks_scaled else ()
     accumulators = tuple(
         (handle, value.dtype) for handle, value in variables if _sums_gradients(handle)
     )
-    if snapshots.records and (gradients or accumulators or underflow):
+    if underflow and is_jitted:
         _LOG.warning(
-            "Program '%s' has feeds or other effects in its loops, so that gradients which become "
-            "0, or which overflow by the loss scale, are not looked for in it.",
+            "Program '%s' is part of a function with jit_compile=True, so that gradients which "
+            "become 0 are not looked for in it. Leave jit_compile out to find them.",
             tracer.program.name,
         )
-        return NumericsSearches(tracer=tracer, results=results)
     return NumericsSearches(
         tracer=tracer,
         results=results,
-        gradients=replay_of(graph, operations, [gradients, outputs], snapshots)
+        updates=updates,
+        gradients=replay_of(graph, operations, [gradients, outputs], snapshots, is_last=False)
         if gradients or accumulators
         else None,
         handled=len(gradients),
         accumulators=accumulators,
-        underflow=replay_of(graph, operations, outputs, snapshots) if underflow else None,
+        underflow=replay_of(graph, operations, outputs, snapshots, is_last=False)
+        if underflow and not is_jitted
+        else None,
     )
 
 

@@ -72,10 +72,16 @@ def first_unrepeatable(names: set[str]) -> NodeDef | None:
     return None
 
 
+def definitions_called(definition: FunctionDef) -> dict[str, FunctionDef]:
+    """Returns the functions that one calls, and those that they call, by name."""
+    names = {f.name for n in definition.node_def for v in n.attr.values() for f in functions_of(v)}
+    return {one.signature.name: one for one in _definitions(names)}
+
+
 def groups_of_streams(definition: FunctionDef) -> list[int]:
     """Returns the groups of streams of random bits that a function and those it calls draw from."""
-    names = {f.name for n in definition.node_def for v in n.attr.values() for f in functions_of(v)}
-    nodes = [node for one in (definition, *_definitions(names)) for node in one.node_def]
+    called = definitions_called(definition).values()
+    nodes = [node for one in (definition, *called) for node in one.node_def]
     rounding = [node for node in nodes if "rounding" in node.attr]
     stochastic = [node for node in rounding if node.attr["rounding"].s == b"stochastic"]
     return sorted({node.attr["stream"].i // _STREAMS_OF_GROUP for node in stochastic})

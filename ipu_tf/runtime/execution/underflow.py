@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ipu_tf.internals.tensorflow import NodeDef, op_def_registry
 from ipu_tf.programs.op_names import is_gradient
+from ipu_tf.runtime.execution.repeated_effects import TAKE
 from ipu_tf.runtime.extraction.function_nodes import become_stock
 
 _SMALLEST = 2.0**-24
@@ -65,7 +66,7 @@ class LostValues:
 
 def can_lose(node: NodeDef) -> bool:
     """Returns whether a node of a FunctionDef is a gradient whose values may become 0."""
-    if not is_gradient(node.name):
+    if not is_gradient(node.name) or node.op == TAKE:
         return False
     if op_def_registry.get(node.op).is_stateful and not node.op.startswith("Ipu"):
         return False

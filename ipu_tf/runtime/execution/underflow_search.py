@@ -91,12 +91,10 @@ class UnderflowLog(ReplayLog):
     def _lost(self, found: _Found, largest: float, run: ReplayedRun) -> NonFinite:
         name, exact = found.checked.name, found.lost.exact
         position, around = place_of(found.lost.flat, exact)
-        place = self._places.of(name, exact.shape, position)
         factor = found.lost.factor(largest)
         return NonFinite(
             program=self._name,
-            run=run.number,
-            replica=run.replica,
+            **self._moment(run, found.iterations),
             fault="underflow",
             op=name,
             op_type=found.checked.op_type,
@@ -105,10 +103,9 @@ class UnderflowLog(ReplayLog):
             results=found.results,
             position=position,
             around=around,
-            iterations=found.iterations,
             loss_scale=run.loss_scale,
             lost=found.lost.count,
             factor=factor,
             kept=found.lost.kept(factor),
-            **({} if place is None else dataclasses.asdict(place)),
+            **self._place(found.checked, exact.shape, position),
         )

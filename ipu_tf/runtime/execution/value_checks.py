@@ -70,6 +70,7 @@ class CheckedOp:
     Attributes:
         name: Its name.
         op_type: Its TensorFlow type.
+        function: Name of its function.
         operands: Names of the floats that it reads.
         places: They in their function.
         divisor: The position, among these, of the operand that it divides by; None for none.
@@ -79,6 +80,7 @@ class CheckedOp:
 
     name: str
     op_type: str
+    function: str = ""
     operands: tuple[str, ...]
     places: tuple[Place, ...] = ()
     divisor: int | None = None
@@ -311,6 +313,7 @@ class FunctionChecks:
             name=node.attr[OF].s.decode() if is_given else node.name,
             op_type=op_type,
             is_given=is_given,
+            function=function,
             operands=tuple(self._names.get(n) or _short(n) for n in (*updated, *floats)),
             places=tuple((function, name) for name in operands),
             divisor=operands.index(divisor) if divisor in operands else None,

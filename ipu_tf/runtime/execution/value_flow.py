@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -67,6 +67,19 @@ class ValueFlow:
         for caller, node in self._calls:
             for callee in self._callees(node):
                 self._functions[callee].calls.append((caller, node))
+
+    def readers(self, function: str) -> Callable[[str], Iterable[str]]:
+        """Returns a function from a node of a function to the nodes that read it."""
+        found: dict[str, list[str]] = {}
+        for name, node in self._functions[function].nodes.items():
+            for read in inputs_of(node):
+                found.setdefault(node_of(read), []).append(name)
+        return lambda name: found.get(name, ())
+
+    def read_by(self, function: str) -> Callable[[str], Iterable[str]]:
+        """Returns a function from a node of a function to the nodes that it reads."""
+        nodes = self._functions[function].nodes
+        return lambda name: map(node_of, inputs_of(nodes[name]) if name in nodes else ())
 
     def results(self, function: str) -> list[Place]:
         """Returns the tensors that a function returns."""

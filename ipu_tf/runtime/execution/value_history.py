@@ -68,6 +68,16 @@ class ValueHistory:
         self._runs: dict[int, list[int]] = {}
         self._events: dict[int, Event] = {}
         self._loops: list[tuple[str, int]] = []
+        self._iterations: dict[str, int] = {}
+
+    def iterations_of_outermost(self, loops: Sequence[tuple[str, int]]) -> int:
+        """Returns how many iterations a run had of the first of some loops, or of the longest if
+        there is none; 1 without loops."""
+        return (
+            self._iterations.get(loops[0][0], 1)
+            if loops
+            else max(self._iterations.values(), default=1)
+        )
 
     def note(self, number: int, values: Sequence[np.ndarray]) -> None:
         """Takes the operands and the results of a run of an operation."""
@@ -168,7 +178,9 @@ class ValueHistory:
         if mark.what == "enter":
             self._loops.append((mark.loop, -1))
         elif mark.what == "leave":
-            self._loops.pop()
+            name, iteration = self._loops.pop()
+            if not self._loops:
+                self._iterations[name] = iteration + 1
         elif self._loops:
             name, iteration = self._loops[-1]
             self._loops[-1] = name, iteration + 1

@@ -28,6 +28,7 @@ from ipu_tf.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.programs.op_names import LayerScopes, own_name
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.programs.source import Source
+from ipu_tf.programs.update_runs import UpdateRuns
 from ipu_tf.runtime.extraction import wide_values
 from ipu_tf.runtime.extraction.hlo import extract
 from ipu_tf.runtime.extraction.hlo_parameters import VariableRoles
@@ -82,6 +83,7 @@ class TraceSettings:
         recomputation: Whether programs recompute activations, and the layers after which they
             keep them; None for what the configuration says.
         accumulators: Variables that accumulate gradients.
+        updates: Which runs make up an update of the weights; None where the program says it.
     """
 
     captured: list[TracedStep] | None = None
@@ -89,6 +91,7 @@ class TraceSettings:
     samples: int | None = None
     recomputation: tuple[bool, tuple[str, ...]] | None = None
     accumulators: Sequence[tf.Variable] = ()
+    updates: UpdateRuns | None = None
 
 
 _NO_SETTINGS = TraceSettings()
@@ -144,6 +147,23 @@ def recomputing(
         checkpoints: Layers after which they keep activations.
     """
     return _setting(lambda now: dataclasses.replace(now, recomputation=(recompute, checkpoints)))
+
+
+def updating(updates: UpdateRuns) -> contextlib.AbstractContextManager[None]:
+    """Says which runs of the programs traced inside make up an update of the weights."""
+    return _setting(lambda now: dataclasses.replace(now, updates=updates))
+
+
+def update_runs(tracer: Tracer) -> UpdateRuns | None:
+    """Returns which runs of a traced program make up an update; None if it makes none."""
+    given = _SETTINGS.get().updates
+    if given is not None or (tracer.pipeline_updates or tracer.updates_in_loop) is None:
+        return given
+    return UpdateRuns(
+        micro_batches=tracer.steps_of_update,
+        is_in_loop=bool(tracer.updates_in_loop),
+        pipeline_updates=tracer.pipeline_updates,
+    )
 
 
 def is_reported() -> bool:

@@ -40,7 +40,7 @@ def add_call(
     op_type: str,
     function: tf.types.experimental.AtomicFunction,
     inputs: Sequence[tf.Tensor],
-    results: Sequence[tf.Tensor],
+    results: Sequence[tf.Tensor | tf.TensorSpec],
     *,
     name: str,
     attributes: Mapping[str, tf.compat.v1.AttrValue] | None = None,

@@ -24,8 +24,11 @@ RECORD = "IpuReplayRecord"
 """Type of the op that keeps what an op with effects gave."""
 
 REPEATABLE = frozenset(
-    {"Assert", "IpuFloatingPointCheck", "IpuIndexCheck", "IpuNonfiniteFlag", RECORD, "NoOp"}
-)
+    {
+        "Assert", "IpuFloatingPointCheck", "IpuIndexCheck", "IpuNonfiniteFlag",
+        "IpuNonfiniteReplay", RECORD, "NoOp",
+    }
+)  # fmt: skip
 """Types of ops with effects that a second run repeats without harm, besides those that use
 variables."""
 

@@ -20,7 +20,13 @@ import tensorflow as tf
 from ipu_tf import scopes
 from ipu_tf.base import call_path
 from ipu_tf.config import DeviceConfiguration
-from ipu_tf.internals.graphs import clear_device, is_in_control_flow, is_ipu, set_op_attribute
+from ipu_tf.internals.graphs import (
+    clear_device,
+    is_in_control_flow,
+    is_in_loop_body,
+    is_ipu,
+    set_op_attribute,
+)
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph
 from ipu_tf.ops.kernels import replica_context
@@ -62,6 +68,9 @@ class Tracer:
         shards: Name scopes of `ipu_shard` with the numbers of their IPUs, in their order.
         names_an_ipu: Whether the program places ops on an IPU by its name.
         steps_of_update: Iterations of a loop after which an optimizer updates the weights.
+        pipeline_updates: Updates that a pipeline makes in a run; None without one that trains.
+        updates_in_loop: Whether an optimizer updates weights in a loop of the program; None if none
+            does at all, or without snapshots.
         number: Its number, unique in the process.
         scaled_gradients: Gradients of a scaled loss that an optimizer checks for overflows.
         loss_scale: Their scale; None if there is none, or without snapshots.
@@ -84,6 +93,8 @@ class Tracer:
         self.shards: list[tuple[str, int]] = []
         self.names_an_ipu = False
         self.steps_of_update = 1
+        self.pipeline_updates: int | None = None
+        self.updates_in_loop: bool | None = None
         self.snapshots: Snapshots | None = None
         self.scaled_gradients: list[tf.Tensor] = []
         self.loss_scale: tf.Tensor | None = None
@@ -155,7 +166,11 @@ class Tracer:
         if shard is not None:
             set_op_attribute(op, attributes.SHARD, tf.compat.v1.AttrValue(i=shard))
         self.moves_feeds = self.moves_feeds or request.op_type in FEED_OPS
-        if request.op_type in UPDATES:
+        is_update = request.op_type in UPDATES
+        if self.snapshots is not None and (is_update or call_path.current().is_in_optimizer):
+            in_loop = is_in_loop_body(op.graph, self.snapshots.graph)
+            self.updates_in_loop = in_loop or bool(self.updates_in_loop)
+        if is_update:
             slots = [tensor for tensor in request.inputs[1:] if tensor.dtype == tf.resource]
             self._slots += [(slot, request.inputs[0]) for slot in slots]
         if request.op_type in STOCK_OF:

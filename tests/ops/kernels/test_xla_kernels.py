@@ -147,6 +147,7 @@ def test_no_op_of_the_library_is_left_out():
         "ipu_floating_point_check",
         "ipu_index_check",
         "ipu_masked_scale",
+        "ipu_nonfinite_replay",
     }
 
 

@@ -199,11 +199,92 @@ def test_jitted_functions_inside():
     assert found.around[1] == pytest.approx(np.log(2.0))
 
 
-def test_functions_that_xla_compiles_around_a_run_say_so(caplog):
+def test_functions_that_xla_compiles_around_a_run():
     strategy = configure()
-    tf.function(lambda: strategy.run(lambda: tf.constant(1.0) + 1.0), jit_compile=True)()
+    weight = tf.Variable([1.0, 1.0])
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        def update():
+            with tf.name_scope("block"):
+                weight.assign_add(tf.math.log(x) + tf.random.stateless_uniform([2], [1, 2]))
+            return weight * 2.0
+
+        return strategy.run(update)
+
+    step(tf.constant([1.0, 2.0]))
+    after = weight.numpy()
+    result = step(tf.constant([-1.0, 2.0])).numpy()
+    (found,) = found_by(strategy)
+    assert (found.op_type, found.layer, found.run) == ("Log", "block", 2)
+    assert (found.operands[0].low, found.operands[0].high) == (-1.0, 2.0)
+    assert found.tiles
+    assert np.isnan(result[0])
+    np.testing.assert_array_equal(weight.numpy()[1] * 2.0, result[1])
+    assert after[1] < weight.numpy()[1]
+
+
+@pytest.mark.slow
+def test_loops_that_xla_compiles_around_a_run():
+    strategy = configure()
+    weight = tf.Variable([1.0, 4.0])
+
+    def root():
+        weight.assign(tf.sqrt(weight - 1.5))
+
+    @tf.function(jit_compile=True)
+    def steps():
+        def body(i):
+            strategy.run(root)
+            return (i + 1,)
+
+        return tf.while_loop(lambda i: i < 3, body, [0])
+
+    steps()
+    (found,) = found_by(strategy)
+    assert (found.op_type, found.run, found.operands[0].low) == ("Sqrt", 1, -0.5)
+
+
+def test_what_xla_cannot_replay_says_so(caplog):
+    strategy = configure()
+    infeed, _ = fed([[1.0], [2.0]])
+    weight = tf.Variable([0.0])
+
+    def body(x):
+        weight.assign_add(x)
+
+    @tf.function(jit_compile=True)
+    def step():
+        strategy.run(lambda: loops.repeat(2, body, infeed_queue=infeed))
+
+    step()
+    assert weight.numpy() == 3.0
     assert "is not traced by simulator.trace_numerics" in caplog.text
-    assert "it is part of a function that XLA compiles whole" in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("eager", [False, True])
+def test_tapes_around_a_run(eager):
+    strategy = configure()
+    weight = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def loss(x):
+        with tf.name_scope("block"):
+            y = tf.math.log(weight * x)
+        return tf.reduce_sum(y)
+
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            result = strategy.run(loss, args=(x,))
+        return tape.gradient(result, weight)
+
+    if not eager:
+        gradient = tf.function(gradient)
+    np.testing.assert_allclose(gradient(tf.constant([2.0, 2.0])), [1.0, 0.5])
+    gradient(tf.constant([-2.0, 2.0]))
+    (found,) = found_by(strategy)
+    assert (found.op_type, found.layer, found.run) == ("Log", "block", 2)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf.keras.loop import jitting
 
 pytestmark = pytest.mark.slow
 
@@ -167,3 +168,63 @@ def test_training_names_layer_and_op(case):
     first = found[0]
     assert (first.fault, first.op_type) == (fault, op_type or first.op_type), str(first)
     assert first.layer == layer or not layer, str(first)
+
+
+def trained(x, ipus=1, steps=2, micro_batches=1, stages=None, **compiled):
+    """The faults of training a network of two layers on some samples, two a batch."""
+    cfg = IPUConfig()
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.auto_select_ipus = ipus
+    cfg.simulator.trace_numerics = True
+    cfg.configure_ipu_system()
+    with IPUStrategy().scope():
+        layers = [dense(3, "first"), activation(ops.sqrt, "root")]
+        model = keras.Sequential([keras.Input((4,)), *layers], name="net")
+        model.compile("sgd", "mse", steps_per_execution=steps)
+        if stages:
+            model.set_pipeline_stage_assignment(stages)
+            model.set_pipelining_options(gradient_accumulation_steps_per_replica=micro_batches)
+        else:
+            model.set_gradient_accumulation_options(
+                gradient_accumulation_steps_per_replica=micro_batches
+            )
+        model.optimizer.learning_rate = 0.0
+        model.fit(x, np.ones((len(x), 3)), batch_size=2, verbose=0, shuffle=False, **compiled)
+        programs = model.distribute_strategy.report(insights=False).programs
+    config.reset_ipu_configuration()
+    return [found for program in programs for found in program.nonfinite]
+
+
+def samples(batches, bad):
+    """Batches of two samples, one of which has a value that the root does not take."""
+    x = np.ones((2 * batches, 4), np.float32)
+    x[2 * bad + 1] = -1.0
+    return x
+
+
+@pytest.mark.parametrize(
+    ("options", "bad", "moment"),
+    [
+        ({}, 5, (6, 6, None, None)),
+        ({"micro_batches": 2}, 5, (6, 3, 1, None)),
+        ({"micro_batches": 2, "ipus": 2, "steps": 4}, 5, (6, 2, 0, 1)),
+        ({"ipus": 2}, 4, (5, 3, None, 0)),
+        ({"micro_batches": 4, "stages": [0, 1], "ipus": 2, "steps": 4}, 6, (7, 2, 2, None)),
+    ],
+)
+def test_the_update_and_the_micro_batch_are_named(options, bad, moment):
+    (found,) = trained(samples(8, bad), **options)
+    assert (found.op_type, found.layer) == ("Sqrt", "net/root")
+    assert (found.run, found.update, found.micro_batch, found.replica) == moment
+    assert f"update {found.update}" in found.moment
+
+
+def test_loops_that_xla_compiles_are_searched(monkeypatch, caplog):
+    monkeypatch.setattr(jitting, "JITTED_STEPS", 0)
+    monkeypatch.setattr(jitting, "STEPS_PER_OPERATION", 0)
+    caplog.set_level("INFO", logger=jitting.__name__)
+    (found,) = trained(samples(8, 5), steps=4)
+    assert "is compiled by XLA" in caplog.text
+    assert (found.op_type, found.layer, found.run, found.update) == ("Sqrt", "net/root", 6, 6)
+    assert found.operands[0].low == -4.0
+    assert found.tiles

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf import IPUConfig, IPUStrategy, config, ipu_infeed_queue, loops
 from ipu_tf.keras.optimizers import ALSOptimizer
 
 SMALL = 2.0**-14
@@ -176,3 +176,23 @@ def test_fit_goes_on_after_an_overflow_that_loss_scaling_handles(steps, micro_ba
     assert found.handled
     assert found.loss_scale == 2.0**15
     assert np.isfinite(losses).all()
+
+
+@pytest.mark.slow
+def test_programs_with_feeds_are_searched_for_gradients_that_become_zero():
+    configure(trace_underflow=True)
+    data = np.array([[1.0], [SMALL], [1.0]], np.float32) * np.ones(4, np.float32)
+    infeed = ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(data))
+    strategy = IPUStrategy()
+    with strategy.scope():
+        step, weight = stepping(scaling(2.0)(keras.optimizers.SGD(1e-3)), SMALL)
+
+        def body(x):
+            step(x)
+
+        strategy.run(tf.function(lambda: loops.repeat(3, body, infeed_queue=infeed)))
+    (found,) = found_in(strategy)
+    assert (found.fault, found.lost, found.op_type) == ("underflow", 4, "Mul")
+    assert [number for _, number in found.iterations] == [1]
+    assert found.update == 2
+    assert (weight.numpy() < 1.0).all()
