@@ -142,7 +142,8 @@ class TfKerasModel:
         return all(layer.built for layer in layers_within(self.stock))
 
     def note_inputs(self, batch: SpecStructure) -> None:
-        """Does nothing: no pipeline, export or estimate reads the inputs of a model yet."""
+        """Keeps the shapes of inputs of a batch that the model is built for."""
+        self.stock.ipu_layer_calls.seen_inputs, _, _ = self.unpacked(batch)
 
     def note_validation_steps(self, steps: int) -> None:
         """Does nothing: all data handlers of a model read one variable."""

@@ -5,30 +5,20 @@ import logging
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy
 from ipu_tf.keras import (
     FunctionalLayerPipelineStageAssignment,
     FunctionalNestedModelPipelineStageAssignment,
+    ModelLayerPipelineStageAssignment,
     PipelineStage,
     SequentialLayerPipelineStageAssignment,
     auto_pipeline,
 )
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from tests.keras.tf_keras_training import X, check_equal, strategy_of, trained
 
 tf_keras = pytest.importorskip("tf_keras")
-
-RANDOM = np.random.default_rng(11)
-X = RANDOM.normal(size=(48, 6)).astype("float32")
-Y = RANDOM.integers(0, 3, 48).astype("int32")
-
-
-def strategy_of(ipus=2):
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = ipus
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    return IPUStrategy()
 
 
 def sequential():
@@ -52,23 +42,13 @@ def in_stages():
     return functional(PipelineStage(0), PipelineStage(1))
 
 
-def trained(strategy, build, *, setup=lambda model: None, micro_batches=1, rate=0.1, x=X, **fit):
-    """A compiled and trained model, and the logs of its training."""
-    with strategy.scope() if strategy else contextlib.nullcontext():
-        tf_keras.utils.set_random_seed(3)
-        model = build()
-        loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        optimizer = tf_keras.optimizers.SGD(rate, momentum=0.5)
-        model.compile(optimizer, loss, steps_per_execution=micro_batches)
-        setup(model)
-        logs = model.fit(x, Y, verbose=0, shuffle=False, epochs=2, **fit)
-    return model, logs.history
+def fitted(strategy, build, *, rate=0.1, micro_batches=1, **how):
+    """A trained model, and the logs of its training."""
 
+    def optimizer():
+        return tf_keras.optimizers.SGD(rate, momentum=0.5)
 
-def check_equal(ours, stock):
-    for weight, other in zip(ours[0].get_weights(), stock[0].get_weights(), strict=True):
-        np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(ours[1]["loss"], stock[1]["loss"], rtol=1e-5)
+    return trained(strategy, build, optimizer, steps=micro_batches, shuffle=False, epochs=2, **how)
 
 
 def pipelining(steps, **options):
@@ -87,9 +67,9 @@ def weights_of_stages(strategy):
 
 
 def test_a_functional_model_with_recorded_stages_trains_as_in_stock_tf_keras():
-    strategy = strategy_of()
-    ours = trained(strategy, in_stages, setup=pipelining(4), micro_batches=4, batch_size=4)
-    check_equal(ours, trained(None, functional, batch_size=16))
+    strategy = strategy_of(2)
+    ours = fitted(strategy, in_stages, setup=pipelining(4), micro_batches=4, batch_size=4)
+    check_equal(ours, fitted(None, functional, batch_size=16))
     model = ours[0]
     first, add, inner = (layer.name for layer in model.layers[1:])
     dense, head = (f"{model.name}/{inner}/{layer.name}" for layer in model.layers[-1].layers)
@@ -119,7 +99,7 @@ def test_a_sequential_with_assigned_stages_trains_as_in_stock_tf_keras(ipus, sta
         model.set_replication_options("MEAN")
 
     replicas = ipus // 2
-    ours = trained(
+    ours = fitted(
         strategy_of(ipus),
         sequential,
         setup=setup,
@@ -127,7 +107,7 @@ def test_a_sequential_with_assigned_stages_trains_as_in_stock_tf_keras(ipus, sta
         rate=0.1 / replicas,  # Replicas sum their gradients.
         batch_size=4 // replicas,
     )
-    stock = trained(None, sequential, batch_size=48)
+    stock = fitted(None, sequential, batch_size=48)
     check_equal(ours, stock)
     predicted = ours[0].predict(X, batch_size=4 // replicas, verbose=0)
     np.testing.assert_allclose(predicted, stock[0].predict(X, verbose=0), rtol=1e-4, atol=1e-6)
@@ -151,8 +131,8 @@ def test_layers_shared_by_stages_and_checkpoints():
         model.set_recomputation_options(["shared"])
 
     x = {"a": X, "b": X[::-1]}
-    ours = trained(strategy_of(1), build, setup=setup, micro_batches=4, x=x, batch_size=4)
-    check_equal(ours, trained(None, build, x=x, batch_size=16))
+    ours = fitted(strategy_of(1), build, setup=setup, micro_batches=4, x=x, batch_size=4)
+    check_equal(ours, fitted(None, build, x=x, batch_size=16))
 
 
 class Block(tf_keras.Model):
@@ -183,8 +163,8 @@ def around(block):
 
 @pytest.mark.slow
 def test_a_nested_subclass_trains_in_its_stages():
-    strategy = strategy_of()
-    ours = trained(
+    strategy = strategy_of(2)
+    ours = fitted(
         strategy,
         lambda: around(Block(staged=True)),
         setup=pipelining(4),
@@ -195,9 +175,46 @@ def test_a_nested_subclass_trains_in_its_stages():
     assert list(model.pipeline_stages().values()) == [0, 1, 1]
     inner = model.get_pipeline_stage_assignment()[0]
     assert [part.pipeline_stage for part in inner.pipeline_stage_assignments] == [0, 1]
-    block = f"{model.name}/block"
-    assert weights_of_stages(strategy)[0] == {f"{block}/{model.layers[1].first.name}"}
-    check_equal(ours, trained(None, lambda: around(Block()), batch_size=16))
+    assert weights_of_stages(strategy)[0] == {f"block/{model.layers[1].first.name}"}
+    check_equal(ours, fitted(None, lambda: around(Block()), batch_size=16))
+
+
+class Staged(tf_keras.Model):
+    """A subclass of two stages, with a recurrent layer in the first."""
+
+    def __init__(self, staged=False):
+        super().__init__()
+        self.staged = staged
+        self.recurrent = tf_keras.layers.LSTM(4)
+        self.block = Block(staged)
+
+    stage = Block.stage
+
+    def call(self, inputs):
+        with self.stage(0):
+            x = self.recurrent(tf.reshape(inputs, [-1, 3, 2]))
+        return self.block(x)
+
+
+@pytest.mark.slow
+def test_a_subclass_trains_in_the_stages_of_its_call():
+    strategy = strategy_of(2)
+    ours = fitted(
+        strategy,
+        lambda: Staged(staged=True),
+        setup=pipelining(4),
+        micro_batches=4,
+        batch_size=4,
+    )
+    model = ours[0]
+    recurrent, block = model.get_pipeline_stage_assignment()
+    assert type(recurrent) is ModelLayerPipelineStageAssignment
+    assert [part.pipeline_stage for part in block.pipeline_stage_assignments] == [0, 1]
+    first, last = (f"{model.name}/block/{layer.name}" for layer in model.block.layers)
+    lstm = f"{model.name}/{model.recurrent.name}"
+    assert model.pipeline_stages() == {lstm: 0, first: 0, last: 1}
+    assert weights_of_stages(strategy) == [{f"{lstm}/lstm_cell", first}, {last}]
+    check_equal(ours, fitted(None, Staged, batch_size=16))
 
 
 @pytest.mark.slow
@@ -208,12 +225,12 @@ def test_a_chosen_pipeline_trains_as_in_stock_tf_keras():
         assert len(decision.candidates) > 2
         assert set(model.pipeline_stages().values()) == {0, 1}
 
-    ours = trained(strategy_of(), functional, setup=setup, micro_batches=4, batch_size=4)
-    check_equal(ours, trained(None, functional, batch_size=16))
+    ours = fitted(strategy_of(2), functional, setup=setup, micro_batches=4, batch_size=4)
+    check_equal(ours, fitted(None, functional, batch_size=16))
 
 
 def test_assignments_of_a_functional_model(caplog):
-    with strategy_of().scope():
+    with strategy_of(2).scope():
         model = functional()
     model._name = "net"
     first, add, inner = model.get_pipeline_stage_assignment()
@@ -238,7 +255,7 @@ def test_assignments_of_a_functional_model(caplog):
 
 
 def test_layers_that_change_drop_the_stages_of_a_sequential(caplog):
-    with strategy_of().scope():
+    with strategy_of(2).scope():
         model = sequential()
     model.set_pipeline_stage_assignment([0, 1, 1])
     for change in (lambda: model.add(tf_keras.layers.Dense(2)), model.pop):
@@ -252,12 +269,12 @@ def test_layers_that_change_drop_the_stages_of_a_sequential(caplog):
 
 def test_a_layer_outside_of_the_stages_is_refused():
     expected = "All layers of a pipelined model must have .* dense.* has not been assigned to one"
-    with strategy_of().scope(), pytest.raises(ValueError, match=expected):
+    with strategy_of(2).scope(), pytest.raises(ValueError, match=expected):
         functional(PipelineStage(0))
 
 
 def test_layers_made_in_a_stage_are_called_there():
-    with strategy_of().scope():
+    with strategy_of(2).scope():
         inputs = tf_keras.Input((6,))
         with PipelineStage(0):
             first = tf_keras.layers.Dense(4)
