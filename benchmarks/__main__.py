@@ -40,7 +40,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     distributed = tasks.add_parser(
         "distributed", help="sums over two processes against bare MPI's, and the start of a job"
     )
-    for task in (fit, ops, keras, kinds, loops, mcmc, compiler, aliases, distributed):
+    poplar = tasks.add_parser("poplar", help="vertices a second of C++ programs for Poplar")
+    for task in (fit, ops, keras, kinds, loops, mcmc, compiler, aliases, distributed, poplar):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     kinds.set_defaults(rounds=3)  # The figures of docs/performance.md have 9, and 3 restarts.
