@@ -16,6 +16,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--flags", default="", metavar="FLAGS", help='flags of the compiler: --flags="-I.. -lz"'
     )
     parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FOLDER",
+        help="write cycles and memory of the program's engines into this folder, at their end: "
+        "report.json, .txt, .html and .pftrace",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="print the exit code as JSON, behind the program's words",
@@ -40,7 +47,12 @@ def _run(options: argparse.Namespace) -> int:
         if not file.is_file():
             raise UsageError(f"there is no file '{file}'.")
     try:
-        code = run_program(files, flags=shlex.split(options.flags), arguments=words[end + 1 :])
+        code = run_program(
+            files,
+            flags=shlex.split(options.flags),
+            arguments=words[end + 1 :],
+            report=options.report,
+        )
     except PoplarBuildError as error:
         raise UsageError(error) from error
     if options.json:

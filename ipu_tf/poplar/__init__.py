@@ -1,7 +1,8 @@
 """Poplar: where its C++ headers and libraries are, and programs compiled with them.
 
 The C++ is in ops/poplar of the project; an installed package has a copy of it. It is built at first
-use. This room needs neither TensorFlow nor NumPy.
+use. `helper` is the process that models cycles and memory of a running program. This room needs no
+TensorFlow, and only `helper` and `model` need NumPy.
 """
 
 from ipu_tf.poplar.libraries import Installation, installation

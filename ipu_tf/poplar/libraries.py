@@ -129,11 +129,17 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _key(folder: Path, compiler: Compiler, flags: tuple[str, ...]) -> str:
     """Returns a digest of all that the libraries depend on."""
-    digest = hashlib.sha256("\0".join((compiler.version, *LIBRARY_FLAGS, *flags)).encode())
+    words = (compiler.version, *LIBRARY_FLAGS, *flags, *_helper())
+    digest = hashlib.sha256("\0".join(words).encode())
     digest.update((_PACKAGE / "packages.py").read_bytes())
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:20]
+
+
+def _helper() -> tuple[str, str]:
+    """Returns the Python that models cycles and memory, and the folder that holds this package."""
+    return sys.executable, str(_PACKAGE.parents[1])
 
 
 def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...]) -> None:
@@ -149,6 +155,7 @@ def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...
             shutil.copytree(folder / part, unfinished / part)
         _add_tools(objects["popc"], unfinished, compiler, flags)
         write_packages(unfinished, LIBRARIES)
+        (unfinished / "helper").write_text("\n".join((*_helper(), "")))
         (unfinished / "complete").touch()
         shutil.rmtree(prefix, ignore_errors=True)
         unfinished.rename(prefix)

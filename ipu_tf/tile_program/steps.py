@@ -11,8 +11,12 @@ from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
 from ipu_tf.tile_program.layouts.placement import Placement
-from ipu_tf.tile_program.tile_work import StageWork
+from ipu_tf.tile_program.tile_work import BroadcastWork, StageWork
 from ipu_tf.tile_program.traffic import NOTHING, Traffic
+
+_PREDICATE_BYTES = 4
+_BRANCH_CYCLES = 12
+"""Two supervisor instructions, a load and a branch taken, of six cycles each (ISA)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,20 @@ def supersteps(stages: Sequence[ComputeStage], target: Target) -> tuple[Superste
     """Returns the supersteps of stages; those that cost nothing are left out."""
     made = (_superstep(stage, target) for stage in stages)
     return tuple(step for step in made if step.total_cycles > 0)
+
+
+def decision(name: str, times: int, target: Target) -> Superstep:
+    """Returns the cost to give all tiles a value and branch on it, the given number of times."""
+    moving = exchange.broadcast_cycles(_PREDICATE_BYTES, target.tiles - 1, target)
+    return Superstep(
+        name=name,
+        sync_cycles=times * target.sync_cycles,
+        exchange_cycles=times * int(moving),
+        compute_cycles=times * _BRANCH_CYCLES,
+        busy_tile_cycles=times * _BRANCH_CYCLES * target.tiles,
+        exchange_bytes=times * _PREDICATE_BYTES * (target.tiles - 1),
+        work=BroadcastWork(tiles=target.tiles),
+    )
 
 
 @lru_cache(maxsize=1 << 14)

@@ -60,6 +60,21 @@ def test_a_program_gets_its_words_and_gives_its_exit_code(place, compiler, tmp_p
     )
 
 
+def test_a_program_gets_the_folder_of_its_report(place, compiler, tmp_path, monkeypatch):
+    found = {}
+    ran = programs.subprocess.run
+
+    def run(command, **options):
+        found.update(options.get("env", {}))
+        return ran(command, **options)
+
+    source = tmp_path / "main.cpp"
+    source.touch()
+    monkeypatch.setattr(programs.subprocess, "run", run)
+    assert cli.main(["poplar", "--report", "a folder", str(source)]) == 7
+    assert found[programs.REPORT] == "a folder"
+
+
 def test_config_prints_what_makefiles_need(place, capsys):
     def printed(*words):
         assert cli.main(["poplar-config", *words]) == 0

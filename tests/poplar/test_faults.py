@@ -40,7 +40,9 @@ FAULTS = {
     "copy of another size": ("poplar_error", "equally many elements. Received: 4 and 3"),
     "tile over memory": (
         "graph_memory_allocation_error",
-        "Tile 1 is out of memory: its variables need 800032 bytes of 638976",
+        "Tile 1 is out of memory: it needs 803,200 bytes of 638,976 while it runs 'set' (tiles "
+        "over the limit: 1). The largest there:\n  800,000 bytes: state 'large'\n"
+        "  3,168 bytes: stack\n",
     ),
     "unknown vertex": ("unknown_vertex_type", "no vertex type 'tests::Worker'. The codelets of"),
     "misspelt field": ("unknown_field", "has no field 'date'. Its fields are: data"),
@@ -72,7 +74,7 @@ FAULTS = {
     "write behind a list": (RUNTIME, "A codelet writes element 2 of field 'list', which has 2:"),
     "vectors of clang": (COMPILATION, "ext_vector_type_is_of_clang_use_float2_of_ipudef_h"),
     "missing compiler": (COMPILATION, "/no/such/compiler cannot be run"),
-    "cycles": ("poplar_error", "cycles and memory of Poplar programs are not modelled yet"),
+    "profile of a CPU": ("poplar_error", "A CPU target has no tiles, so there are no cycles"),
     "endless loop": (RUNTIME, "ran for more than 0.1 seconds"),
 }
 

@@ -13,15 +13,8 @@ from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.rules import Rule
-from ipu_tf.machine import exchange
-from ipu_tf.machine.superstep import Superstep
-from ipu_tf.machine.target import Target
 from ipu_tf.tile_program.layouts.placement import Placement
-from ipu_tf.tile_program.tile_work import BroadcastWork
-
-_PREDICATE_BYTES = 4
-_BRANCH_CYCLES = 12
-"""Two supervisor instructions, a load and a branch taken, of six cycles each (ISA)."""
+from ipu_tf.tile_program.steps import decision
 
 
 def trips_of(instruction: Instruction) -> int | Fraction | None:
@@ -43,7 +36,7 @@ def loop(
     trips = trips_of(instruction)
     tests = 1 + (1 if trips is None else math.ceil(trips))
     return LoweredInstruction(
-        supersteps=(_decision("test the condition", tests, context.target),),
+        supersteps=(decision("test the condition", tests, context.target),),
         results=tuple(operands),
     )
 
@@ -52,21 +45,7 @@ def conditional(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a conditional without its branches."""
-    return LoweredInstruction(supersteps=(_decision("choose a branch", 1, context.target),))
-
-
-def _decision(name: str, times: int, target: Target) -> Superstep:
-    """Returns the cost to give all tiles a value and branch on it, the given number of times."""
-    moving = exchange.broadcast_cycles(_PREDICATE_BYTES, target.tiles - 1, target)
-    return Superstep(
-        name=name,
-        sync_cycles=times * target.sync_cycles,
-        exchange_cycles=times * int(moving),
-        compute_cycles=times * _BRANCH_CYCLES,
-        busy_tile_cycles=times * _BRANCH_CYCLES * target.tiles,
-        exchange_bytes=times * _PREDICATE_BYTES * (target.tiles - 1),
-        work=BroadcastWork(tiles=target.tiles),
-    )
+    return LoweredInstruction(supersteps=(decision("choose a branch", 1, context.target),))
 
 
 RULES: Mapping[str, Rule] = {"conditional": conditional, "while": loop}

@@ -153,9 +153,20 @@ inline unsigned long long __builtin_ipu_urand64() {
 // A register of the worker: its number, CSR_W_WSR__INDEX, is the only one there is.
 inline unsigned __builtin_ipu_get(int) { return ipu_tf_device::worker; }
 
-// Cycles of codelets are not modelled yet.
-unsigned __builtin_ipu_get_scount_l() __attribute__((error("cycles of Poplar programs are not modelled yet")));
-unsigned __builtin_ipu_get_scount_u() __attribute__((error("cycles of Poplar programs are not modelled yet")));
+// Cycles of the tile until now, given the issue slots of this call.
+extern "C" unsigned long ipu_tf_codelet_cycles(unsigned long slots);
+
+// There only if a codelet calls it, so that its library says whether one does.
+extern "C" __attribute__((noinline)) inline unsigned long ipu_tf_reads_cycles() {
+  unsigned long slots = 0;
+#ifdef IPU_TF_COUNTED
+  asm volatile("movq %%r15, %0" : "=r"(slots) : : "memory");
+#endif
+  return ipu_tf_codelet_cycles(slots);
+}
+
+inline unsigned __builtin_ipu_get_scount_l() { return static_cast<unsigned>(ipu_tf_reads_cycles()); }
+inline unsigned __builtin_ipu_get_scount_u() { return static_cast<unsigned>(ipu_tf_reads_cycles() >> 32); }
 
 namespace ipu_tf_device {
 

@@ -21,20 +21,20 @@ namespace poplar {
 // Runs on one worker: bool or void compute().
 class Vertex {
  public:
-  static constexpr bool ipu_tf_runs_on_all_workers = false;
+  static constexpr unsigned char ipu_tf_kind = 0;
 };
 
 // Runs once on each worker: compute(unsigned worker).
 class MultiVertex {
  public:
-  static constexpr bool ipu_tf_runs_on_all_workers = true;
+  static constexpr unsigned char ipu_tf_kind = 1;
   static constexpr unsigned numWorkers() { return 6; }
 };
 
 // Runs on the supervisor: bool or void compute().
 class SupervisorVertex {
  public:
-  static constexpr bool ipu_tf_runs_on_all_workers = false;
+  static constexpr unsigned char ipu_tf_kind = 2;
 };
 
 template <bool is_supervisor>

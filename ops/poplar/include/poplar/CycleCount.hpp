@@ -10,10 +10,16 @@
 namespace poplar {
 inline namespace ipu_tf {
 
-// Raises poplar_error: cycles of Poplar programs are not modelled yet.
+// Returns UNSIGNED_INT[2] on `tile`: the cycles that what `prog` holds takes on the machine, low word first. Counts all
+// tiles: the machine's model has no clock of a single one.
 Tensor cycleCount(Graph& graph, program::Sequence& prog, unsigned tile, SyncType syncType,
                   const DebugContext& debugContext = {});
 Tensor cycleCount(Graph& graph, program::Sequence& prog, unsigned tile, const DebugContext& debugContext = {});
+
+// The same for all cycles since the engine was made, when the program comes to the end of what `prog` holds.
+Tensor cycleStamp(Graph& graph, program::Sequence& prog, unsigned tile, SyncType syncType,
+                  const DebugContext& debugContext = {});
+Tensor cycleStamp(Graph& graph, program::Sequence& prog, unsigned tile, const DebugContext& debugContext = {});
 
 }  // namespace ipu_tf
 }  // namespace poplar

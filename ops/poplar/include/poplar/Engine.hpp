@@ -22,6 +22,7 @@ namespace poplar {
 inline namespace ipu_tf {
 namespace detail {
 class Machine;
+class Profile;
 }  // namespace detail
 
 class Engine {
@@ -60,19 +61,20 @@ class Engine {
   void setPrintStream(std::ostream& stream);
   void setPrintTensorStream(std::ostream& stream);
 
-  // Raise poplar_error: cycles of Poplar programs are not modelled yet.
+  // Cycles and memory of the machine's model, for what ran since the engine was made, or since the last reset.
   void printProfileSummary(std::ostream& stream, const OptionFlags& options = {});
   ProfileValue getGraphProfile(const OptionFlags& options = {});
   ProfileValue getExecutionProfile(const OptionFlags& options = {});
-  void enableExecutionProfiling() {}
-  void disableExecutionProfiling() {}
-  void resetExecutionProfile() {}
+  void enableExecutionProfiling();
+  void disableExecutionProfiling();
+  void resetExecutionProfile();
 
   // The time of the host.
   TimerTimePoint getTimeStamp() const { return std::chrono::steady_clock::now(); }
   static void reportTiming(const TimerTimePoint& start, const TimerTimePoint& end, std::ostream& stream);
 
  private:
+  std::unique_ptr<detail::Profile> profile_;
   std::unique_ptr<detail::Machine> machine_;
 };
 

@@ -200,6 +200,13 @@ unsigned ipu_tf_codelet_random(void) {
   return static_cast<unsigned>(poplar::detail::Mixed(*state += poplar::detail::kRandomStep) >> 32);
 }
 
+// A worker issues in one cycle of as many as there are workers.
+unsigned long ipu_tf_codelet_cycles(unsigned long slots) {
+  const poplar::detail::RunningVertex& running = poplar::detail::Running();
+  const poplar::detail::GraphState* const graph = running.graph;
+  return running.cycles + slots * (graph == nullptr ? 1 : graph->target.getNumWorkerContexts());
+}
+
 int ipu_tf_codelet_printf(const char* format, ...) {
   char text[4096];
   va_list arguments;

@@ -19,6 +19,7 @@ struct RunningVertex {
   std::atomic<std::int64_t> since_ms{0};  // Of the first of a few calls, on the steady clock.
   std::uint64_t* random = nullptr;        // The state of the tile's generator.
   std::string* text = nullptr;            // What codelets print.
+  std::uint64_t cycles = 0;               // Of the program until its compute set began.
 };
 
 // Of this thread.

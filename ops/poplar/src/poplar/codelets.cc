@@ -18,6 +18,7 @@
 
 #include <poplar/exceptions.hpp>
 
+#include "instruction_counts.h"
 #include "prefix.h"
 #include "vertex_classes.h"
 
@@ -29,7 +30,7 @@ namespace detail {
 namespace {
 
 // Changes with the layout of fields and with what codelets export.
-constexpr const char* kVersion = "ipu_tf codelets 1";
+constexpr const char* kVersion = "ipu_tf codelets 3";
 
 // Rounding is that of the codelet's operations one by one: no fused multiply-adds but those it calls.
 const std::vector<std::string>& CompileFlags() {
@@ -149,16 +150,39 @@ namespace ipu_tf_codelets {
 template <class V> constexpr auto Has(int) -> decltype((void)static_cast<V*>(nullptr)->V::compute(), true) { return true; }
 template <class V> constexpr auto Has(long) -> decltype((void)static_cast<V*>(nullptr)->V::compute(0u), true) { return true; }
 template <class V> constexpr bool Has(...) { return false; }
+// In a build that counts issue slots, in r15: those of the worker with most of them.
+struct Busiest {
+#ifdef IPU_TF_COUNTED
+  unsigned long most = 0;
+  void Next() {
+    unsigned long slots;
+    asm volatile("movq %%r15, %0" : "=r"(slots) : : "memory");
+    if (slots > most) most = slots;
+    asm volatile("xorq %%r15, %%r15" : : : "memory", "cc");
+  }
+  ~Busiest() { asm volatile("movq %0, %%r15" : : "r"(most) : "memory"); }
+#else
+  void Next() {}
+#endif
+};
 template <class V> auto Call(V* v, int) -> decltype((void)v->V::compute()) {
-  if constexpr (V::ipu_tf_runs_on_all_workers) {
-    for (unsigned worker = 0; worker < 6; ++worker) ipu_tf_device::worker = worker, v->V::compute();
+  if constexpr (V::ipu_tf_kind == 1) {
+    Busiest busiest;
+    for (unsigned worker = 0; worker < 6; ++worker) {
+      ipu_tf_device::worker = worker, v->V::compute();
+      busiest.Next();
+    }
     ipu_tf_device::worker = 0;
   } else {
     v->V::compute();
   }
 }
 template <class V> auto Call(V* v, long) -> decltype((void)v->V::compute(0u)) {
-  for (unsigned worker = 0; worker < 6; ++worker) ipu_tf_device::worker = worker, v->V::compute(worker);
+  Busiest busiest;
+  for (unsigned worker = 0; worker < 6; ++worker) {
+    ipu_tf_device::worker = worker, v->V::compute(worker);
+    busiest.Next();
+  }
   ipu_tf_device::worker = 0;
 }
 template <class V> void Compute(void* state) { Call(static_cast<V*>(state), 0); }
@@ -178,9 +202,11 @@ std::string Quoted(const std::string& text) {
 }
 
 // Source that includes the codelets, describes their vertices as text, and has a table of functions.
-std::string Registration(const std::string& source, const std::vector<VertexClass>& classes) {
+std::string Registration(const std::string& source, const std::vector<VertexClass>& classes,
+                         const std::string& counted) {
   std::ostringstream text;
   text << "#include " << Quoted(source) << "\n" << kCallers;
+  text << "extern \"C\" const char ipu_tf_counted[] = " << Quoted(counted) << ";\n";
   text << "extern \"C\" const char ipu_tf_vertices[] =\n";
   for (const VertexClass& one : classes) {
     text << "  \"" << one.type.size << ' ' << one.names.size() << ' ' << one.type.fields.size() << "\\n\"\n";
@@ -196,7 +222,11 @@ std::string Registration(const std::string& source, const std::vector<VertexClas
   for (const VertexClass& one : classes) {
     text << (one.type.refusal.empty() ? "  ipu_tf_codelets::Caller<" + one.cpp_name + ">(),\n" : "  nullptr,\n");
   }
-  text << "  nullptr};\n";
+  text << "  nullptr};\nextern \"C\" const unsigned char ipu_tf_kinds[] = {\n";
+  for (const VertexClass& one : classes) {
+    text << (one.type.refusal.empty() ? "  " + one.cpp_name + "::ipu_tf_kind,\n" : "  0,\n");
+  }
+  text << "  0};\n";
   return text.str();
 }
 
@@ -205,7 +235,9 @@ std::vector<std::shared_ptr<const VertexType>> Load(const std::string& library, 
   if (handle == nullptr) throw file_load_error("The codelets of " + what + " do not load: " + dlerror() + ".");
   const auto* description = static_cast<const char*>(dlsym(handle, "ipu_tf_vertices"));
   auto* const* functions = static_cast<void (*const*)(void*)>(dlsym(handle, "ipu_tf_compute"));
-  if (description == nullptr || functions == nullptr) {
+  const auto* kinds = static_cast<const unsigned char*>(dlsym(handle, "ipu_tf_kinds"));
+  const auto* counted = static_cast<const char*>(dlsym(handle, "ipu_tf_counted"));
+  if (description == nullptr || functions == nullptr || kinds == nullptr || counted == nullptr) {
     throw file_load_error("The file " + what + " holds no codelets of this machine.");
   }
   std::istringstream text(description);
@@ -213,6 +245,7 @@ std::vector<std::shared_ptr<const VertexType>> Load(const std::string& library, 
   VertexType type;
   std::size_t names = 0;
   std::size_t fields = 0;
+  std::size_t place = 0;
   while (text >> type.size >> names >> fields) {
     text.ignore();
     std::vector<std::string> spellings(names);
@@ -230,6 +263,10 @@ std::vector<std::shared_ptr<const VertexType>> Load(const std::string& library, 
       field.type = Type(static_cast<Type::Kind>(element));
     }
     type.compute = *functions++;
+    type.kind = static_cast<VertexKind>(*kinds++);
+    type.counted_library = counted;
+    type.reads_cycles = dlsym(handle, "ipu_tf_reads_cycles") != nullptr;
+    type.place = place++;
     for (const std::string& one : spellings) {
       type.name = one;
       // A class without compute() is a base of others.
@@ -278,7 +315,8 @@ class WorkFolder {
   }
   WorkFolder(const WorkFolder&) = delete;
   ~WorkFolder() {
-    for (const char* name : {"log", "probe.cpp", "probe.ii", "probe.so", "codelets.cpp", "codelets.so"}) {
+    for (const char* name :
+         {"log", "probe.cpp", "probe.ii", "probe.so", "codelets.cpp", "codelets.so", "counted.s", "slots.s"}) {
       unlink(File(name).c_str());
     }
     rmdir(path_.c_str());
@@ -323,12 +361,63 @@ std::string CompileToLibrary(const std::string& source, const std::string& flags
   run({"-O0", "-gdwarf-4", "-gno-split-dwarf", "-fno-eliminate-unused-debug-types", "-shared", work.File("probe.cpp"),
        "-o", work.File("probe.so")});
   const std::vector<VertexClass> classes = FindVertexClasses(work.File("probe.so"));
-  Write(work.File("codelets.cpp"), Registration(source, classes));
+  const std::string counted = library.substr(0, library.size() - 3) + ".counted";
+  Write(work.File("codelets.cpp"), Registration(source, classes, counted));
   run({"-shared", work.File("codelets.cpp"), "-o", work.File("codelets.so")});
+  // What counts instructions is compiled when a program asks for it, from this text and this command.
+  std::string words;
+  for (const std::string& word : command) words += word + '\n';
+  Write(counted + ".words", words);
+  run({"-E", "-P", "-DIPU_TF_COUNTED", work.File("codelets.cpp"), "-o", counted + ".ii"});
   if (std::rename(work.File("codelets.so").c_str(), library.c_str()) != 0) {
     throw graph_program_compilation_error("Cannot write " + library + ": " + std::strerror(errno) + ".");
   }
   return library;
+}
+
+namespace {
+
+// Compiles the build that counts, unless it is there.
+void CompileCounted(const std::string& counted, const std::string& what) {
+  const std::string library = counted + ".so";
+  if (Exists(library)) return;
+  if (!Exists(counted + ".ii")) {
+    throw file_load_error("The instructions of " + what + " cannot be counted: " + counted +
+                          ".ii is gone. Compile the codelets again.");
+  }
+  const WorkFolder work(CacheFolder());
+  std::istringstream stream(Read(counted + ".words"));
+  std::vector<std::string> command;
+  for (std::string word; std::getline(stream, word);) command.push_back(word);
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), command.begin(), command.end());
+    const Outcome outcome = Run(words, work.File("log"));
+    if (outcome.code != 0) Refuse(what, outcome);
+  };
+  run({"-O2", "-fno-tree-vectorize", "-ffixed-r15", "-fcf-protection=none", "-fno-asynchronous-unwind-tables", "-g0",
+       "-S", counted + ".ii", "-o", work.File("counted.s")});
+  Write(work.File("slots.s"), CountedAssembly(Read(work.File("counted.s"))));
+  run({"-shared", work.File("slots.s"), "-o", work.File("codelets.so")});
+  if (std::rename(work.File("codelets.so").c_str(), library.c_str()) != 0) {
+    throw graph_program_compilation_error("Cannot write " + library + ": " + std::strerror(errno) + ".");
+  }
+}
+
+}  // namespace
+
+void (*CountedFunction(const VertexType& type))(void*) {
+  static std::mutex mutex;
+  static std::map<std::string, void (*const*)(void*)> loaded;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto& functions = loaded[type.counted_library];
+  if (functions == nullptr) {
+    CompileCounted(type.counted_library, type.name);
+    const std::string library = type.counted_library + ".so";
+    void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) throw file_load_error("The codelets of " + type.name + " do not load: " + dlerror() + ".");
+    functions = static_cast<void (*const*)(void*)>(dlsym(handle, "ipu_tf_compute"));
+  }
+  return functions[type.place];
 }
 
 std::uint32_t VertexType::FieldOf(const std::string& field) const {

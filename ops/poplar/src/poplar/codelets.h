@@ -39,18 +39,29 @@ struct Field {
   bool IsWritten() const { return direction == Direction::kOutput || direction == Direction::kInOut; }
 };
 
+// Which threads of a tile run a vertex: one worker, all of them, or the supervisor.
+enum class VertexKind : std::uint8_t { kWorker, kAllWorkers, kSupervisor };
+
 struct VertexType {
   std::string name;
   std::vector<Field> fields;
   std::uint32_t size = 0;
+  VertexKind kind = VertexKind::kWorker;
   // Why no vertex can have this type; empty if one can.
   std::string refusal;
   // Calls compute() of a vertex whose fields are at `state`, once for each worker if it has several.
   void (*compute)(void* state) = nullptr;
+  bool reads_cycles = false;  // A codelet of its library does.
+  // Path of the build that counts instructions, without its suffixes, and the number of the type there.
+  std::string counted_library;
+  std::size_t place = 0;
 
   // The place of a field; raises unknown_field, which lists the fields there are.
   std::uint32_t FieldOf(const std::string& field) const;
 };
+
+// The same as `compute`, of a build for CountedCall that is compiled at its first use.
+void (*CountedFunction(const VertexType& type))(void*);
 
 // A type's name without what may be written in several ways: spaces, "unsigned int" and "unsigned".
 std::string NormalName(const std::string& name);

@@ -6,6 +6,7 @@
 #include <poplar/exceptions.hpp>
 
 #include "compiled.h"
+#include "profile.h"
 
 namespace poplar {
 inline namespace ipu_tf {
@@ -40,8 +41,9 @@ class Compiler {
 
   std::shared_ptr<const Compiled> Compile(ArrayRef<program::Program> programs) {
     PlaceConstants();
+    const bool may_overflow = IsOn("debug.allowOutOfMemory");
     CheckMapping(graph_);
-    CheckMemory(graph_, IsOn("debug.allowOutOfMemory"));
+    CheckMemory(graph_, may_overflow);
     PlaceVariables();
     BucketVertices();
     result_->sets.resize(graph_.compute_sets.size());
@@ -52,6 +54,7 @@ class Compiler {
     for (const program::Program& one : programs) result_->programs.push_back(StepOf(*ProgramAccess::NodeOf(one)));
     for (const auto& [handle, access] : graph_.host_writes) result_->host_writes[handle] = Transfer(access.tensor);
     for (const auto& [handle, access] : graph_.host_reads) result_->host_reads[handle] = Transfer(access.tensor);
+    if (!may_overflow) CheckWholeMemory(result_);
     return result_;
   }
 
@@ -340,6 +343,7 @@ class Compiler {
   std::unique_ptr<Step> StepOf(const ProgramNode& node) const {
     auto step = std::make_unique<Step>();
     step->kind = node.kind;
+    step->number = result_->steps++;
     step->id = node.id;
     step->count = node.count;
     step->cases = node.cases;
@@ -362,6 +366,10 @@ class Compiler {
         break;
       case ProgramKind::kPrint:
         HostCopy(node, step.get(), false, "PrintTensor");
+        break;
+      case ProgramKind::kCycleCount:
+        HostCopy(node, step.get(), true, "cycleCount");
+        result_->reads_cycles = true;
         break;
       case ProgramKind::kCall:
         // Functions are made before the programs that call them.

@@ -47,6 +47,7 @@ struct CompiledSet {
 // A step of a program; which members it has depends on its kind.
 struct Step {
   ProgramKind kind;
+  std::uint32_t number = 0;  // Among all steps of the graph.
   std::vector<std::unique_ptr<Step>> children;
   const Step* function = nullptr;
   std::uint32_t id = 0;
@@ -79,6 +80,8 @@ struct Compiled {
   std::vector<CompiledSet> sets;         // By compute set.
   std::vector<std::unique_ptr<Step>> functions;
   std::vector<std::unique_ptr<Step>> programs;
+  bool reads_cycles = false;  // A program asks for cycles while it runs.
+  std::uint32_t steps = 0;    // Of functions and programs together.
   std::map<std::string, HostTransfer> host_writes;
   std::map<std::string, HostTransfer> host_reads;
   OptionFlags options;
@@ -90,6 +93,8 @@ std::shared_ptr<const Compiled> Compile(std::shared_ptr<GraphState> graph, Array
 // The rules of the machine that concern a whole graph; each raises its error.
 void CheckMapping(const GraphState& graph);
 void CheckMemory(const GraphState& graph, bool may_overflow);
+// Bytes of variables on each tile.
+std::vector<std::uint64_t> VariableBytes(const GraphState& graph);
 
 // The rules of one compute set: edges [first, last) of these numbers.
 struct SetEdges {

@@ -4,21 +4,11 @@
 #include <ostream>
 #include <utility>
 
-#include <poplar/CycleCount.hpp>
-
 #include "machine.h"
+#include "profile.h"
 
 namespace poplar {
 inline namespace ipu_tf {
-namespace {
-
-[[noreturn]] void RefuseCycles(const std::string& call) {
-  throw poplar_error(call + ": cycles and memory of Poplar programs are not modelled yet, so there is no report. " +
-                     "The results of the program do not depend on it; leave the call out.");
-}
-
-}  // namespace
-
 Engine::Engine(const Graph& graph, const program::Program& program, const OptionFlags& options, ProgressFunc progress,
                const DebugContext& debugContext)
     : Engine(compileGraph(graph, {program}, options, std::move(progress), debugContext)) {}
@@ -29,7 +19,10 @@ Engine::Engine(const Graph& graph, ArrayRef<program::Program> programs, const Op
 
 Engine::Engine(Executable executable, const OptionFlags&) {
   if (executable.compiled_ == nullptr) throw poplar_error("Engine: the executable is empty.");
+  profile_ = std::make_unique<detail::Profile>(executable.compiled_);
+  profile_->Start();
   machine_ = std::make_unique<detail::Machine>(std::move(executable.compiled_));
+  machine_->profile = profile_.get();
 }
 
 Engine::Engine(Engine&&) noexcept = default;
@@ -91,18 +84,21 @@ void Engine::copyFromRemoteBuffer(std::string handle, void* destination, int rep
 void Engine::setPrintStream(std::ostream& stream) { machine_->print_stream = &stream; }
 void Engine::setPrintTensorStream(std::ostream& stream) { machine_->print_tensor_stream = &stream; }
 
-void Engine::printProfileSummary(std::ostream&, const OptionFlags&) { RefuseCycles("Engine::printProfileSummary"); }
+void Engine::printProfileSummary(std::ostream& stream, const OptionFlags& options) {
+  stream << profile_->Summary(options) << std::flush;
+}
 
-ProfileValue Engine::getGraphProfile(const OptionFlags&) { RefuseCycles("Engine::getGraphProfile"); }
-ProfileValue Engine::getExecutionProfile(const OptionFlags&) { RefuseCycles("Engine::getExecutionProfile"); }
-void serializeToJSON(std::ostream&, const ProfileValue&, bool) { RefuseCycles("serializeToJSON"); }
+ProfileValue Engine::getGraphProfile(const OptionFlags&) { return ProfileValue(profile_->Json()); }
+ProfileValue Engine::getExecutionProfile(const OptionFlags&) { return ProfileValue(profile_->Json()); }
+void serializeToJSON(std::ostream& out, const ProfileValue& value, bool) { out << value.json(); }
+
+void Engine::enableExecutionProfiling() { profile_->is_on = true; }
+void Engine::disableExecutionProfiling() { profile_->is_on = false; }
+void Engine::resetExecutionProfile() { profile_->Reset(); }
 
 void Engine::reportTiming(const TimerTimePoint& start, const TimerTimePoint& end, std::ostream& stream) {
   stream << std::chrono::duration<double>(end - start).count() << " s\n";
 }
-
-Tensor cycleCount(Graph&, program::Sequence&, unsigned, SyncType, const DebugContext&) { RefuseCycles("cycleCount"); }
-Tensor cycleCount(Graph&, program::Sequence&, unsigned, const DebugContext&) { RefuseCycles("cycleCount"); }
 
 }  // namespace ipu_tf
 }  // namespace poplar

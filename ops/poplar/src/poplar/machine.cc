@@ -11,6 +11,7 @@
 
 #include "codelet_runtime.h"
 #include "print_tensor.h"
+#include "profile.h"
 
 namespace poplar {
 inline namespace ipu_tf {
@@ -102,11 +103,13 @@ void Machine::Run(unsigned program) {
 
 void Machine::RunStep(const Step& step) {
   EndIfInterrupted();
+  profile->Ran(step);
   switch (step.kind) {
     case ProgramKind::kSequence:
       for (const auto& child : step.children) RunStep(*child);
       break;
     case ProgramKind::kExecute:
+      if (profile->reads_cycles()) set_cycles_ = profile->CyclesUntil(step);
       RunSet(step.id);
       break;
     case ProgramKind::kCopy:
@@ -145,6 +148,9 @@ void Machine::RunStep(const Step& step) {
       [[fallthrough]];
     case ProgramKind::kAbort:
       throw application_runtime_error(step.text.empty() ? "The program ended itself (Abort)." : step.text);
+    case ProgramKind::kCycleCount:
+      RunCycleCount(step);
+      break;
     case ProgramKind::kNothing:
       break;
   }
@@ -180,6 +186,8 @@ void Machine::RunPart(const CompiledSet& set, std::size_t part, std::size_t part
   running.text = &result->text;
   running.since_ms = NowNs() / 1'000'000;
   running.graph = compiled_->graph.get();
+  running.cycles = set_cycles_;
+  const bool is_counting = profile->is_counting();
   const std::size_t end = set.calls.empty() ? 0 : bound(part + 1);
   for (std::size_t i = set.calls.empty() ? 0 : bound(part); i < end; ++i) {
     const VertexCall& call = set.calls[i];
@@ -187,7 +195,7 @@ void Machine::RunPart(const CompiledSet& set, std::size_t part, std::size_t part
     running.random = &random_[call.tile];
     for (std::uint32_t m = 0; m < call.gathers; ++m) MoveBytes(memory, set.gathers[call.first_gather + m]);
     if (!set.first_guard.empty()) FillGuards(set, i, memory);
-    call.compute(memory + call.state);
+    is_counting ? profile->Compute(call, memory + call.state) : call.compute(memory + call.state);
     if (!set.first_guard.empty()) result->fault = GuardFault(set, i, *compiled_->graph, memory);
     if (!result->fault.empty()) break;
     for (std::uint32_t m = 0; m < call.scatters; ++m) MoveBytes(memory, set.scatters[call.first_scatter + m]);
@@ -328,6 +336,14 @@ void Machine::RunPrint(const Step& step) {
   buffer_.resize(step.bytes);
   for (const Move& move : step.moves) std::memcpy(buffer_.data() + move.to, memory_.get() + move.from, move.bytes);
   *print_tensor_stream << PrintedTensor(step.text, buffer_.data(), step.type, step.shape) << std::flush;
+}
+
+void Machine::RunCycleCount(const Step& step) {
+  const std::vector<std::uint64_t> before = step.children.empty() ? std::vector<std::uint64_t>() : profile->runs();
+  for (const auto& child : step.children) RunStep(*child);
+  const std::uint64_t cycles = profile->CyclesSince(before);
+  const auto* const words = reinterpret_cast<const std::uint8_t*>(&cycles);  // The low word first.
+  for (const Move& move : step.moves) std::memcpy(memory_.get() + move.from, words + move.to, move.bytes);
 }
 
 Machine::Stream& Machine::StreamOf(const std::string& handle, std::uint64_t* bytes) {

@@ -23,6 +23,8 @@ namespace detail {
 // For Write and Read: as many bytes as the tensor has.
 constexpr std::uint64_t kWholeTensor = ~std::uint64_t{0};
 
+class Profile;
+
 class Machine {
  public:
   explicit Machine(std::shared_ptr<const Compiled> compiled);
@@ -41,6 +43,7 @@ class Machine {
 
   std::ostream* print_stream;
   std::ostream* print_tensor_stream;
+  Profile* profile = nullptr;  // Counts what runs.
 
  private:
   struct Stream {
@@ -66,6 +69,7 @@ class Machine {
   void RunWhile(const Step& step);
   void RunSwitch(const Step& step);
   void RunPrint(const Step& step);
+  void RunCycleCount(const Step& step);
   std::int64_t Predicate(const Step& step) const;
   Stream& StreamOf(std::uint32_t id);
   Stream& StreamOf(const std::string& handle, std::uint64_t* bytes);
@@ -82,6 +86,7 @@ class Machine {
   std::vector<std::int64_t> nanoseconds_;  // Of the last run of each compute set.
   std::vector<std::uint8_t> buffer_;
   ThreadPool pool_;
+  std::uint64_t set_cycles_ = 0;  // Until the compute set that runs, if codelets ask.
   double timeout_s_ = 0;
   bool is_loaded_ = false;
 };

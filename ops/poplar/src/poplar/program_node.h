@@ -30,6 +30,7 @@ enum class ProgramKind {
   kAbort,
   kAbortOnCondition,
   kNothing,
+  kCycleCount,  // children: what is counted, or none for all cycles so far; first: the result.
 };
 
 struct ProgramNode {

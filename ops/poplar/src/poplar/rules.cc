@@ -76,8 +76,7 @@ void CheckMapping(const GraphState& graph) {
   }
 }
 
-void CheckMemory(const GraphState& graph, bool may_overflow) {
-  if (may_overflow || graph.target.getTargetType() == TargetType::CPU) return;
+std::vector<std::uint64_t> VariableBytes(const GraphState& graph) {
   std::vector<std::uint64_t> bytes(graph.target.getNumTiles(), 0);
   for (const Variable& variable : graph.variables) {
     const std::uint64_t each = TypeBytes(variable.type);
@@ -85,6 +84,13 @@ void CheckMemory(const GraphState& graph, bool may_overflow) {
       if (tile != kUnmapped) bytes[tile] += count * each;
     });
   }
+  return bytes;
+}
+
+void CheckMemory(const GraphState& graph, bool may_overflow) {
+  // The model of the machine checks a single IPU, with all that its tiles hold: CheckWholeMemory.
+  if (may_overflow || graph.target.getTargetType() == TargetType::CPU || graph.target.getNumIPUs() == 1) return;
+  const std::vector<std::uint64_t> bytes = VariableBytes(graph);
   const auto fullest = std::max_element(bytes.begin(), bytes.end());
   const std::uint64_t limit = graph.target.getBytesPerTile();
   if (fullest == bytes.end() || *fullest <= limit) return;

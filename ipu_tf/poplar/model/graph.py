@@ -1,0 +1,228 @@
+"""A graph of Poplar as arrays, as the C++ libraries send it.
+
+Memory has one address for each byte of every variable; the bytes of a tile are the stretches of
+addresses that are mapped to it.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = Mapping[str, bytes]
+
+
+class Kind(enum.IntEnum):
+    """Kinds of steps, as ProgramKind of ops/poplar/src/poplar/program_node.h."""
+
+    SEQUENCE = 0
+    EXECUTE = 1
+    COPY = 2
+    FROM_STREAM = 3
+    TO_STREAM = 4
+    FROM_REMOTE = 5
+    TO_REMOTE = 6
+    REPEAT = 7
+    REPEAT_WHILE = 8
+    IF = 9
+    SWITCH = 10
+    CALL = 11
+    PRINT = 12
+    ABORT = 13
+    ABORT_ON_CONDITION = 14
+    NOTHING = 15
+    CYCLE_COUNT = 16
+
+
+WORKER, ALL_WORKERS, SUPERVISOR = range(3)
+"""The threads that run a vertex, as VertexKind of codelets.h."""
+
+READ, WRITTEN, ROW, ROW_WITH_COUNT = 1, 2, 4, 8
+"""Flags of edges."""
+
+CONSTANT, INITIALISED, HOST_ACCESS = 1, 2, 4
+"""Flags of variables."""
+
+PROGRAM = -2
+"""The parent of the first step of a program; that of a function has -1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VertexType:
+    """A codelet.
+
+    Attributes:
+        name: Its name.
+        kind: The threads that run it.
+        state_bytes: Bytes of the fields of a vertex, rows of lists not included.
+        code_bytes: Bytes of its code, as compiled for the host.
+    """
+
+    name: str
+    kind: int
+    state_bytes: int
+    code_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stretches:
+    """Stretches of addresses in one order.
+
+    Attributes:
+        address: int64[n]: where each begins.
+        bytes: int64[n]: its length.
+    """
+
+    address: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Steps:
+    """The steps of all functions, then of all programs, each before its children.
+
+    Attributes:
+        kind: Kind of each.
+        id: Its compute set, stream or remote buffer; of a call, the first step of the function.
+        parent: The step that it belongs to.
+        count: Runs of the body of a Repeat.
+        bytes: Bytes that it moves.
+        moves: Number of its moves.
+        source: Where moves begin, step after step; for host copies, the tiles' side.
+        target: Where they end; for host copies, places in the host's buffer.
+    """
+
+    kind: NDArray[np.uint8]
+    id: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    count: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    moves: NDArray[np.int64]
+    source: Stretches
+    target: Stretches
+
+    @property
+    def first_move(self) -> NDArray[np.int64]:
+        """The first move of each step."""
+        return np.cumsum(self.moves) - self.moves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoplarGraph:
+    """A graph with its programs.
+
+    Attributes:
+        target: What it is built for, by the names of `AddTarget` in graph_records.cc.
+        types: Its codelets.
+        sets: Names of its compute sets.
+        streams: Names of its streams.
+        remote_buffers: Names of its remote buffers.
+        names: Names of its variables.
+        variables: Where each variable lies.
+        variable_flags: Flags of each.
+        mapped: Stretches of variables on one tile, by address.
+        mapped_tile: The tile of each.
+        vertex_type: int64[vertices]: the codelet of each vertex.
+        vertex_set: The compute set of each.
+        vertex_tile: The tile of each.
+        vertex_cycles: The estimate of each; 0 for none.
+        edge_vertex: int64[edges]: the vertex of each edge.
+        edge_flags: Flags of each.
+        edge_runs: Number of stretches of each.
+        runs: The stretches, edge by edge.
+        steps: The programs.
+    """
+
+    target: Mapping[str, object]
+    types: Sequence[VertexType]
+    sets: Sequence[str]
+    streams: Sequence[str]
+    remote_buffers: Sequence[str]
+    names: Sequence[str]
+    variables: Stretches
+    variable_flags: NDArray[np.uint8]
+    mapped: Stretches
+    mapped_tile: NDArray[np.int64]
+    vertex_type: NDArray[np.int64]
+    vertex_set: NDArray[np.int64]
+    vertex_tile: NDArray[np.int64]
+    vertex_cycles: NDArray[np.int64]
+    edge_vertex: NDArray[np.int64]
+    edge_flags: NDArray[np.uint8]
+    edge_runs: NDArray[np.int64]
+    runs: Stretches
+    steps: Steps
+
+    @classmethod
+    def of(cls, records: Bytes) -> PoplarGraph:
+        """Returns the graph of the records that `GraphRecords` in graph_records.cc makes."""
+
+        def numbers(name: str, kind: str = "<u4") -> NDArray[np.int64]:
+            return np.frombuffer(records[name], kind).astype(np.int64)
+
+        def text(name: str) -> list[str]:
+            return list(json.loads(records[name]))
+
+        moved = numbers("moves.bytes", "<u8")
+        return cls(
+            target=json.loads(records["target"]),
+            types=[VertexType(**one) for one in json.loads(records["types"])],
+            sets=text("sets"),
+            streams=text("streams"),
+            remote_buffers=text("remote_buffers"),
+            names=records["variables.names"].decode(errors="replace").split("\0")[:-1],
+            variables=Stretches(
+                address=numbers("variables.address", "<u8"), bytes=numbers("variables.bytes", "<u8")
+            ),
+            variable_flags=np.frombuffer(records["variables.flags"], np.uint8),
+            mapped=Stretches(
+                address=numbers("tiles.address", "<u8"), bytes=numbers("tiles.bytes", "<u8")
+            ),
+            mapped_tile=numbers("tiles.tile"),
+            vertex_type=numbers("vertices.type"),
+            vertex_set=numbers("vertices.set"),
+            vertex_tile=numbers("vertices.tile"),
+            vertex_cycles=numbers("vertices.cycles", "<u8"),
+            edge_vertex=numbers("edges.vertex"),
+            edge_flags=np.frombuffer(records["edges.flags"], np.uint8),
+            edge_runs=numbers("edges.runs"),
+            runs=Stretches(
+                address=numbers("runs.address", "<u8"), bytes=numbers("runs.bytes", "<u8")
+            ),
+            steps=Steps(
+                kind=np.frombuffer(records["steps.kind"], np.uint8),
+                id=numbers("steps.id"),
+                parent=numbers("steps.parent", "<i4"),
+                count=numbers("steps.count", "<u8"),
+                bytes=numbers("steps.bytes", "<u8"),
+                moves=numbers("steps.moves"),
+                source=Stretches(address=numbers("moves.from", "<u8"), bytes=moved),
+                target=Stretches(address=numbers("moves.to", "<u8"), bytes=moved),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Counts:
+    """What ran.
+
+    Attributes:
+        runs: int64[steps]: how often each step ran.
+        slots: int64[vertices]: issue slots of all runs of each vertex; empty if none was counted.
+    """
+
+    runs: NDArray[np.int64]
+    slots: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, records: Bytes) -> Counts:
+        """Returns the counts of the records that `AskWithCounts` in profile.cc makes."""
+        return cls(
+            runs=np.frombuffer(records["counts.runs"], "<u8").astype(np.int64),
+            slots=np.frombuffer(records.get("counts.slots", b""), "<u8").astype(np.int64),
+        )

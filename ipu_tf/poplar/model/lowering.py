@@ -1,0 +1,206 @@
+"""Lowers a graph of Poplar, with what ran of it, to a device program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.machine.target import Target
+from ipu_tf.poplar.model.graph import PROGRAM, Counts, Kind, PoplarGraph
+from ipu_tf.poplar.model.machine import system_of_target
+from ipu_tf.poplar.model.memory import Memory
+from ipu_tf.poplar.model.supersteps import Supersteps, slots_of
+from ipu_tf.tile_program.device_program import DeviceProgram, on_one_ipu
+from ipu_tf.tile_program.memory import tile_memory
+from ipu_tf.tile_program.program import Step, TileProgram
+from ipu_tf.tile_program.steps import decision
+
+NAME = "poplar"
+"""The name of the program in reports."""
+
+_HOST_COPIES = {
+    Kind.FROM_STREAM: "infeed",
+    Kind.TO_STREAM: "outfeed",
+    Kind.FROM_REMOTE: "copy-from-remote",
+    Kind.TO_REMOTE: "copy-to-remote",
+    Kind.PRINT: "print",
+}
+
+_DECISIONS = {
+    Kind.REPEAT_WHILE: "test the condition",
+    Kind.IF: "choose a branch",
+    Kind.SWITCH: "choose a case",
+    Kind.ABORT_ON_CONDITION: "test the condition",
+}
+
+_NOT_RUN = (
+    "Nothing has run yet: every program counts once, and so does a loop whose end depends on data."
+)
+_COUNTED = (
+    "estimated from instructions: vertices whose estimate does not hold take the issue slots of a "
+    "scalar build of their codelets, counted while they ran."
+)
+
+_ESTIMATES = (
+    "vertices take the program's estimates, as on a model; set the engine's option "
+    "debug.instrument to count their instructions."
+)
+
+
+def lower(graph: PoplarGraph, counts: Counts) -> DeviceProgram:
+    """Returns the device program of all that ran, or of each program once if nothing did.
+
+    Raises:
+        NotModelledError: The target has no tiles, or several IPUs.
+    """
+    system = system_of_target(graph.target)
+    target = system.target
+    runs = counts.runs if counts.runs.any() else static_runs(graph)
+    supersteps = Supersteps(graph, system, slots_of(graph, counts, target))
+    numbers = [step for step in np.flatnonzero(runs).tolist() if _has_cost(graph, step)]
+    steps = [_step(graph, step, _times(graph, runs, step), supersteps, target) for step in numbers]
+    memory = Memory(graph, np.array(numbers, np.int64), supersteps.traffic_of, target)
+    tensors = memory.tensors()
+    program = TileProgram(
+        name=NAME,
+        target=target,
+        steps=tuple(steps),
+        tensors=tensors,
+        memory=tile_memory(
+            tensors, steps=len(steps), target=target, program_bytes=memory.program_bytes()
+        ),
+        unsupported=_without_cost(graph, supersteps, numbers),
+        notes=_notes(graph, counts),
+    )
+    return on_one_ipu(program, system=system.name)
+
+
+def step_cycles(graph: PoplarGraph, counts: Counts) -> NDArray[np.int64]:
+    """Returns the cycles of one run of each step by itself, int64[steps].
+
+    The tests of a loop count with its condition, which runs as often.
+
+    Raises:
+        NotModelledError: The target has no tiles, or several IPUs.
+    """
+    system = system_of_target(graph.target)
+    supersteps = Supersteps(graph, system, slots_of(graph, counts, system.target))
+    cycles = np.zeros(len(graph.steps.kind), np.int64)
+    for number in range(len(cycles)):
+        if _has_cost(graph, number):
+            step = _step(graph, number, 1, supersteps, system.target)
+            cycles[number + (graph.steps.kind[number] == Kind.REPEAT_WHILE)] += step.cycles
+    return cycles
+
+
+def static_runs(graph: PoplarGraph) -> NDArray[np.int64]:
+    """Returns how often each step runs if each program runs once, as far as the graph says so."""
+    steps = graph.steps
+    runs = np.zeros(len(steps.kind), np.int64)
+    kinds, counts, parents = steps.kind.tolist(), steps.count.tolist(), steps.parent.tolist()
+    called = np.zeros(len(runs), np.int64)
+    in_function = _functions(parents)
+    for wanted in (False, True):  # Functions run when the programs that call them are known.
+        order = range(len(runs)) if not wanted else range(len(runs) - 1, -1, -1)
+        for root in _roots(parents, order, in_function, wanted):
+            runs[root] = called[root] if wanted else 1
+            for step in _tree(parents, root):
+                if step != root:
+                    parent = parents[step]
+                    times = counts[parent] if kinds[parent] == Kind.REPEAT else 1
+                    runs[step] = runs[parent] * times
+                if kinds[step] == Kind.CALL:
+                    called[int(steps.id[step])] += runs[step]
+    return runs
+
+
+def _functions(parents: Sequence[int]) -> list[bool]:
+    """Returns whether each step is of a function."""
+    found: list[bool] = []
+    for parent in parents:
+        found.append(found[parent] if parent >= 0 else parent != PROGRAM)
+    return found
+
+
+def _roots(
+    parents: Sequence[int], order: Sequence[int], in_function: Sequence[bool], wanted: bool
+) -> list[int]:
+    return [step for step in order if parents[step] < 0 and in_function[step] == wanted]
+
+
+def _tree(parents: Sequence[int], root: int) -> range:
+    """Returns a root and its steps, which follow it."""
+    end = root + 1
+    while end < len(parents) and parents[end] >= 0:
+        end += 1
+    return range(root, end)
+
+
+def _has_cost(graph: PoplarGraph, step: int) -> bool:
+    kind = Kind(graph.steps.kind[step])
+    return kind in (Kind.EXECUTE, Kind.COPY) or kind in _HOST_COPIES or kind in _DECISIONS
+
+
+def _times(graph: PoplarGraph, runs: NDArray[np.int64], step: int) -> int:
+    """Returns how often a step costs: a loop each time it tests, as often as its condition ran."""
+    tests = graph.steps.kind[step] == Kind.REPEAT_WHILE
+    return int(runs[step + 1] if tests else runs[step])
+
+
+def _step(
+    graph: PoplarGraph, number: int, runs: int, supersteps: Supersteps, target: Target
+) -> Step:
+    kind, of = Kind(graph.steps.kind[number]), int(graph.steps.id[number])
+    made: tuple[Superstep, ...]
+    if kind == Kind.EXECUTE:
+        name, opcode, made = graph.sets[of], "execute", supersteps.execute(of)
+    elif kind == Kind.COPY:
+        name, opcode, made = f"copy {number}", "copy", supersteps.copy(number)
+    elif kind in _HOST_COPIES:
+        opcode = _HOST_COPIES[kind]
+        name, made = _host_name(graph, kind, of, number), supersteps.host_copy(number)
+    else:
+        name, opcode = f"{_DECISIONS[kind]} {number}", "control"
+        made = (decision(_DECISIONS[kind], 1, target),)
+    layer, _, last = name.rpartition("/")
+    return Step(
+        name=last or name or opcode,
+        opcode=opcode,
+        layer=layer,
+        phase="forward",
+        supersteps=made,
+        repeats=runs,
+    )
+
+
+def _host_name(graph: PoplarGraph, kind: Kind, of: int, number: int) -> str:
+    if kind == Kind.PRINT:
+        return f"print {number}"
+    names = graph.streams if kind in (Kind.FROM_STREAM, Kind.TO_STREAM) else graph.remote_buffers
+    return names[of]
+
+
+def _without_cost(
+    graph: PoplarGraph, supersteps: Supersteps, numbers: Sequence[int]
+) -> dict[str, tuple[str, ...]]:
+    """Returns codelets without estimate or count, with the compute sets that ran them."""
+    ran = {int(graph.steps.id[n]) for n in numbers if graph.steps.kind[n] == Kind.EXECUTE}
+    unknown = (supersteps.slots == 0) & np.isin(graph.vertex_set, list(ran))
+    found: dict[str, tuple[str, ...]] = {}
+    pairs = np.stack([graph.vertex_type[unknown], graph.vertex_set[unknown]], axis=1)
+    for of, place in np.unique(pairs, axis=0).tolist():
+        name = graph.types[of].name
+        found[name] = (*found.get(name, ()), graph.sets[place])
+    return found
+
+
+def _notes(graph: PoplarGraph, counts: Counts) -> tuple[str, ...]:
+    notes = [] if counts.runs.any() else [_NOT_RUN]
+    if counts.slots.any():
+        notes.append(_COUNTED)
+    elif graph.target["kind"] == "ipu" and graph.vertex_cycles.any():
+        notes.append(_ESTIMATES)
+    return tuple(notes)

@@ -1,0 +1,312 @@
+"""Memory of a graph: variables with their lifetimes, buffers of exchanges, vertex state, code.
+
+A variable that each run writes in full before it reads it lives from that step to its last use, or
+through the whole loop around them; all others always live. Models no overlay of code, and takes a
+codelet's bytes from its code for the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.machine.exchange import exchange_code_bytes
+from ipu_tf.machine.target import Target
+from ipu_tf.poplar.model.graph import (
+    CONSTANT,
+    HOST_ACCESS,
+    INITIALISED,
+    PROGRAM,
+    READ,
+    ROW,
+    ROW_WITH_COUNT,
+    WRITTEN,
+    Kind,
+    PoplarGraph,
+    Stretches,
+)
+from ipu_tf.poplar.model.pieces import TileTraffic
+from ipu_tf.tile_program.layouts.footprint import Footprint
+from ipu_tf.tile_program.memory import stack_bytes
+from ipu_tf.tile_program.program import Category, Tensor
+
+_NAMED = 400
+"""Variables that a report names, the largest; the others of a category count together."""
+
+_RUNS = 64
+"""Footprints of a tensor at most; of an uneven one, neighbouring tiles count with the largest."""
+
+_LOOPS = (Kind.REPEAT, Kind.REPEAT_WHILE)
+
+
+class Memory:
+    """Memory of the tiles of a graph.
+
+    Args:
+        graph: The graph.
+        numbers: Its steps that have a cost, in order.
+        traffic_of: The exchange before each compute set.
+        target: The chip.
+    """
+
+    def __init__(
+        self,
+        graph: PoplarGraph,
+        numbers: NDArray[np.int64],
+        traffic_of: Mapping[int, TileTraffic],
+        target: Target,
+    ) -> None:
+        self._graph, self._numbers, self._target = graph, numbers, target
+        self._traffic_of = traffic_of
+        self._of_mapped = self._variable_at(graph.mapped.address)
+        self._order = np.argsort(self._of_mapped, kind="stable")
+        self._ends = np.cumsum(np.bincount(self._of_mapped, minlength=len(graph.names)))
+        self._lives = self._lifetimes()
+        sizes = graph.variables.bytes
+        temporary = self._lives[:, 0] >= 0
+        largest = np.argsort(-sizes, kind="stable")
+        self._named = np.zeros(len(sizes), np.bool_)
+        self._named[largest[:_NAMED]] = True
+        self._named |= temporary  # Their time is their own.
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Returns the variables that have names, and the buffers of exchanges."""
+        made: list[Tensor] = []
+        last = max(0, len(self._numbers) - 1)
+        for variable in np.flatnonzero(self._named).tolist():
+            first_step, last_step = self._lives[variable].tolist()
+            name = self._graph.names[variable] or f"variable {variable}"
+            always = first_step < 0
+            constant = self._graph.variable_flags[variable] & CONSTANT
+            category: Category = "constants" if constant else "state" if always else "scratch"
+            made += self._spread(
+                name,
+                category,
+                self._tile_bytes(variable),
+                (0, last) if always else (first_step, last_step),
+                always,
+            )
+        for place, number in enumerate(self._numbers.tolist()):
+            if self._graph.steps.kind[number] == Kind.EXECUTE:
+                traffic = self._traffic_of[int(self._graph.steps.id[number])]
+                name = f"operands of {self._graph.sets[int(self._graph.steps.id[number])]}"
+                made += self._spread(
+                    name, "exchange_buffers", traffic.received, (place, place), False
+                )
+        return tuple(made)
+
+    def program_bytes(self) -> dict[Category, NDArray[np.int64]]:
+        """Returns the bytes of every tile that no tensor names: int64[tiles] per category."""
+        graph, tiles = self._graph, self._target.tiles
+        rest = ~self._named[self._of_mapped]
+        constant = (graph.variable_flags[self._of_mapped] & CONSTANT) != 0
+        by_tile = {
+            kind: np.bincount(
+                graph.mapped_tile[rest & which], graph.mapped.bytes[rest & which], tiles
+            ).astype(np.int64)
+            for kind, which in (("state", ~constant), ("constants", constant))
+        }
+        return {
+            "state": by_tile["state"],
+            "constants": by_tile["constants"],
+            "vertex_state": self._vertex_state(),
+            "vertex_code": self._vertex_code(),
+            "exchange_code": self._exchange_code(),
+            "stack": np.full(tiles, stack_bytes(self._target), np.int64),
+        }
+
+    def _vertex_state(self) -> NDArray[np.int64]:
+        graph = self._graph
+        of_type = np.array([one.state_bytes for one in graph.types], np.int64)
+        state = of_type[graph.vertex_type] if len(graph.vertex_type) else np.zeros(0, np.int64)
+        rows = 4 * ((graph.edge_flags & ROW) != 0) + 4 * ((graph.edge_flags & ROW_WITH_COUNT) != 0)
+        state = state + np.bincount(graph.edge_vertex, rows, len(state)).astype(np.int64)
+        return np.bincount(graph.vertex_tile, state, self._target.tiles).astype(np.int64)
+
+    def _vertex_code(self) -> NDArray[np.int64]:
+        graph, tiles = self._graph, self._target.tiles
+        pairs = np.unique(graph.vertex_type * tiles + graph.vertex_tile)
+        of_type = np.array([one.code_bytes for one in graph.types], np.int64)
+        code = of_type[pairs // tiles] if len(pairs) else pairs
+        return np.bincount(pairs % tiles, code, tiles).astype(np.int64)
+
+    def _exchange_code(self) -> NDArray[np.int64]:
+        code = np.zeros(self._target.tiles, np.int64)
+        for traffic in self._traffic_of.values():
+            code += np.asarray(
+                exchange_code_bytes(
+                    received=traffic.messages_in,
+                    sent=traffic.messages_out,
+                    sent_bytes=traffic.sent,
+                )
+            )
+        return code
+
+    def _tile_bytes(self, variable: int) -> NDArray[np.int64]:
+        first = self._ends[variable - 1] if variable else 0
+        part = self._order[first : self._ends[variable]]
+        graph = self._graph
+        return np.bincount(
+            graph.mapped_tile[part], graph.mapped.bytes[part], self._target.tiles
+        ).astype(np.int64)
+
+    def _variable_at(self, address: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(self._graph.variables.address, address, "right") - 1
+
+    def _spread(
+        self,
+        name: str,
+        category: Category,
+        tile_bytes: NDArray[np.int64],
+        steps: tuple[int, int],
+        always: bool,
+    ) -> list[Tensor]:
+        """Returns a tensor for each run of tiles with equally many bytes."""
+        begins = np.flatnonzero(np.diff(tile_bytes, prepend=-1))
+        if len(begins) > _RUNS:
+            begins = np.unique(np.linspace(0, len(tile_bytes), _RUNS, endpoint=False, dtype=int))
+        ends = np.append(begins, len(tile_bytes))[1:]
+        most = np.maximum.reduceat(tile_bytes, begins)
+        total = int(tile_bytes.sum())
+        layer, _, last = name.rpartition("/")
+        return [
+            Tensor(
+                name=last or name,
+                layer=layer,
+                category=category,
+                footprint=Footprint(first_tile=begin, tiles=end - begin, tile_bytes=size),
+                bytes=total,
+                first_step=steps[0],
+                last_step=steps[1],
+                always_live=always,
+            )
+            for begin, end, size in zip(begins.tolist(), ends.tolist(), most.tolist(), strict=True)
+            if size
+        ]
+
+    def _lifetimes(self) -> NDArray[np.int64]:
+        """Returns the first and the last step of each variable, int64[variables, 2]; -1: always."""
+        graph = self._graph
+        lives = np.full((len(graph.names), 2), -1, np.int64)
+        spans, roots = self._spans()
+        uses = _Uses(graph, self)
+        fixed = (graph.variable_flags & (CONSTANT | INITIALISED | HOST_ACCESS)) != 0
+        root_of = np.full(len(lives), -1, np.int64)
+        for place, number in enumerate(self._numbers.tolist()):
+            read, written = uses.of(number)
+            begin, end = spans[place]
+            for is_read, found in ((True, read), (False, written)):
+                for variable, whole in found:
+                    if fixed[variable]:
+                        continue
+                    new = root_of[variable] < 0
+                    if (
+                        (new and (is_read or not whole))
+                        or (not new and root_of[variable] != roots[place])
+                        or roots[place] < 0
+                    ):
+                        fixed[variable], lives[variable] = True, -1
+                        continue
+                    root_of[variable] = roots[place]
+                    if new:
+                        lives[variable, 0] = begin
+                    lives[variable, 1] = max(lives[variable, 1], end)
+        return lives
+
+    def _spans(self) -> tuple[list[tuple[int, int]], list[int]]:
+        """Returns the steps of the outermost loop around each step, and its program; -1: none.
+
+        Branches count as loops, since the other branch may not write what this one does; steps of
+        functions belong to no program.
+        """
+        steps = self._graph.steps
+        parents, kinds = steps.parent.tolist(), steps.kind.tolist()
+        place_of = {number: place for place, number in enumerate(self._numbers.tolist())}
+        outer: list[int] = []
+        roots: list[int] = []
+        for number, parent in enumerate(parents):
+            if parent < 0:
+                outer.append(-1)
+                roots.append(number if parent == PROGRAM else -1)
+            else:
+                loop = number if kinds[parent] in _LOOPS and outer[parent] < 0 else outer[parent]
+                outer.append(parent if loop == number else loop)
+                branch = kinds[parent] in (Kind.IF, Kind.SWITCH)
+                roots.append(-1 if branch else roots[parent])
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for number, place in place_of.items():
+            if outer[number] >= 0:
+                first.setdefault(outer[number], place)
+                last[outer[number]] = place
+        spans = [
+            (first[outer[n]], last[outer[n]]) if outer[n] >= 0 else (place, place)
+            for n, place in place_of.items()
+        ]
+        return spans, [roots[number] for number in place_of]
+
+
+class _Uses:
+    """The variables that a step reads and writes."""
+
+    def __init__(self, graph: PoplarGraph, memory: Memory) -> None:
+        self._graph, self._memory = graph, memory
+        edge = np.repeat(np.arange(len(graph.edge_vertex)), graph.edge_runs)
+        variable = memory._variable_at(graph.runs.address)
+        flags = graph.edge_flags[edge]
+        place = graph.vertex_set[graph.edge_vertex[edge]]
+        count = max(1, len(graph.names))
+        self._read = _by_set(place, variable, graph.runs.bytes, (flags & READ) != 0, count)
+        self._written = _by_set(place, variable, graph.runs.bytes, (flags & WRITTEN) != 0, count)
+        self._first_move = graph.steps.first_move
+
+    def of(self, step: int) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
+        """Returns what a step reads, then what it writes: variables, and whether all of each."""
+        steps, kind = self._graph.steps, Kind(self._graph.steps.kind[step])
+        if kind == Kind.EXECUTE:
+            place = int(steps.id[step])
+            return self._whole(self._read.get(place)), self._whole(self._written.get(place))
+        source = self._moved(steps.source, step)
+        if kind == Kind.COPY:
+            return source, self._moved(steps.target, step)
+        if kind in (Kind.FROM_STREAM, Kind.FROM_REMOTE):
+            return [], source
+        return source, []
+
+    def _moved(self, stretches: Stretches, step: int) -> list[tuple[int, bool]]:
+        first = int(self._first_move[step])
+        part = slice(first, first + int(self._graph.steps.moves[step]))
+        variables = self._memory._variable_at(stretches.address[part])
+        found, place = np.unique(variables, return_inverse=True)
+        sizes = np.bincount(place, stretches.bytes[part]).astype(np.float64)
+        return self._whole((found, sizes) if len(found) else None)
+
+    def _whole(
+        self, found: tuple[NDArray[np.int64], NDArray[np.float64]] | None
+    ) -> list[tuple[int, bool]]:
+        if found is None:
+            return []
+        variables, sizes = found
+        whole = sizes >= self._graph.variables.bytes[variables]
+        return list(zip(variables.tolist(), whole.tolist(), strict=True))
+
+
+def _by_set(
+    place: NDArray[np.int64],
+    variable: NDArray[np.int64],
+    size: NDArray[np.int64],
+    which: NDArray[np.bool_],
+    variables: int,
+) -> dict[int, tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Returns for each compute set its variables, and the bytes of each that its edges have."""
+    keys, inverse = np.unique(place[which] * variables + variable[which], return_inverse=True)
+    sizes = np.bincount(inverse, size[which], len(keys)).astype(np.float64)
+    sets = keys // variables
+    bounds = np.flatnonzero(np.diff(sets, prepend=-1))
+    ends = np.append(bounds, len(keys))[1:]
+    return {
+        int(sets[begin]): (keys[begin:end] % variables, sizes[begin:end])
+        for begin, end in zip(bounds.tolist(), ends.tolist(), strict=True)
+    }

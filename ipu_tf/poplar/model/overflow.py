@@ -1,0 +1,36 @@
+"""Says why a Poplar program does not fit its tiles."""
+
+from __future__ import annotations
+
+from ipu_tf.tile_program.device_program import DeviceProgram
+from ipu_tf.tile_program.errors import largest_on_fullest_tile
+
+_LARGEST = 5
+
+
+def overflow_text(program: DeviceProgram) -> str:
+    """Returns what fills the fullest tile and how to make room; "" if all tiles fit."""
+    memory = program.memory
+    if memory.fits:
+        return ""
+    tile, steps = memory.fullest_tile, program.steps
+    over = int((memory.peak_tile_bytes > memory.limit_bytes).sum())
+    found = [
+        (live.tile_bytes, f"{live.tensor.category.replace('_', ' ')} '{live.tensor.name}'")
+        for live in largest_on_fullest_tile(program.stages[0].program)
+    ]
+    for category, tile_bytes in memory.always_live.items():
+        if category in ("vertex_state", "vertex_code", "exchange_code", "stack"):
+            found.append((int(tile_bytes[tile]), category.replace("_", " ")))
+    largest = sorted((one for one in found if one[0]), reverse=True)[:_LARGEST]
+    while_runs = f" while it runs '{steps[memory.peak_step].name}'" if steps else ""
+    return "\n".join(
+        (
+            f"Tile {tile} is out of memory: it needs {int(memory.peak_tile_bytes[tile]):,} bytes "
+            f"of {memory.limit_bytes:,}{while_runs} (tiles over the limit: {over}). The largest "
+            "there:",
+            *(f"  {size:,} bytes: {what}" for size, what in largest),
+            "Map variables and vertices to more tiles, or set debug.allowOutOfMemory to true to "
+            "see the whole profile.",
+        )
+    )

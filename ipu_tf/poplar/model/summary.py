@@ -1,0 +1,126 @@
+"""The text of Engine::printProfileSummary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ipu_tf.poplar.model.graph import PoplarGraph
+from ipu_tf.tile_program.device_program import DeviceProgram
+from ipu_tf.tile_program.program import Step
+
+_KB, _MB = 1024, 1024 * 1024
+
+
+def summary(graph: PoplarGraph, program: DeviceProgram, *, steps: bool = False) -> str:
+    """Returns target, graph, memory and execution as text.
+
+    Args:
+        graph: The graph.
+        program: What ran of it.
+        steps: Whether every step is listed with its cycles.
+    """
+    lines = [*_target(graph, program), "", *_graph(graph), "", *_memory(program), ""]
+    lines += _execution(program)
+    if steps:
+        lines += ["", *_steps(program)]
+    return "\n".join((*lines, ""))
+
+
+def _row(name: str, value: str, indent: int = 2) -> str:
+    return f"{' ' * indent}{name + ':':<{56 - indent}}{value}"
+
+
+def _target(graph: PoplarGraph, program: DeviceProgram) -> Iterator[str]:
+    target = program.target
+    yield "Target:"
+    yield _row("Number of IPUs", "1")
+    yield _row("Tiles per IPU", f"{target.tiles:,}")
+    yield _row("Total Tiles", f"{target.tiles:,}")
+    yield _row("Memory Per-Tile", f"{target.tile_bytes / _KB:,.1f} kB")
+    yield _row("Total Memory", f"{target.tiles * target.tile_bytes / _MB:,.1f} MB")
+    yield _row("Clock Speed (approx)", f"{target.clock_hz / 1e6:,.1f} MHz")
+
+
+def _graph(graph: PoplarGraph) -> Iterator[str]:
+    yield "Graph:"
+    yield _row("Number of vertices", f"{len(graph.vertex_type):,}")
+    yield _row("Number of edges", f"{len(graph.edge_vertex):,}")
+    yield _row("Number of variables", f"{len(graph.names):,}")
+    yield _row("Number of compute sets", f"{len(graph.sets):,}")
+
+
+def _memory(program: DeviceProgram) -> Iterator[str]:
+    memory = program.memory
+    tile_bytes = memory.peak_tile_bytes
+    yield "Memory Usage:"
+    yield _row("Total for all tiles, at the peak", f"{int(tile_bytes.sum()):,} B")
+    for category, always in memory.always_live.items():
+        held = int(always.sum() + memory.not_always_live_peak[category].sum())
+        if held:
+            yield _row(category.replace("_", " ").capitalize(), f"{held:,} B", 4)
+    tile = memory.fullest_tile
+    yield _row("Fullest tile", f"{tile}, {int(tile_bytes[tile]):,} B of {memory.limit_bytes:,} B")
+    if not memory.fits:
+        over = int((tile_bytes > memory.limit_bytes).sum())
+        yield _row("Tiles out of memory", f"{over:,}")
+
+
+def _execution(program: DeviceProgram) -> Iterator[str]:
+    target = program.target
+    sums = np.zeros(5)
+    for step in program.steps:
+        for one in step.supersteps:
+            sums += step.repeats * np.array(
+                [
+                    one.total_cycles,
+                    one.busy_tile_cycles / target.tiles,
+                    one.exchange_cycles,
+                    one.host_cycles,
+                    one.sync_cycles,
+                ]
+            )
+    total, compute, exchange, host, sync = sums
+    micros = target.seconds(total) * 1e6
+    yield "Execution:"
+    yield _row("Total cycles", f"{total:,.0f} (approx {micros:,.1f} microseconds)")
+    parts = (
+        ("compute cycles (including idle threads)", compute),
+        ("IPU exchange cycles", exchange),
+        ("global exchange cycles", 0.0),
+        ("host exchange cycles", host),
+        ("sync cycles", sync),
+    )
+    for name, cycles in parts:
+        share = 100 * cycles / total if total else 0.0
+        yield _row(f"Tile average {name}", f"{cycles:,.1f} ({share:.1f}% of total)")
+    for opcode, where in program.unsupported.items():
+        yield (
+            f"  without cycles: {opcode} in {', '.join(where)}. Give an estimate with "
+            "Graph::setPerfEstimate, or the engine the option debug.instrument or cycles="
+            "instructions."
+        )
+    for note in program.notes:
+        yield f"  note: {note}"
+
+
+def _steps(program: DeviceProgram) -> Iterator[str]:
+    yield "Steps:"
+    for step in program.steps:
+        yield from _step(step)
+
+
+def _step(step: Step) -> Iterator[str]:
+    name = f"{step.layer}/{step.name}" if step.layer else step.name
+    times = f", {step.repeats:,} times" if step.repeats != 1 else ""
+    yield _row(f"{name} ({step.opcode}{times})", f"{step.cycles:,} cycles")
+    for one in step.supersteps:
+        parts = (
+            (one.sync_cycles, "sync"),
+            (one.exchange_cycles, "exchange"),
+            (one.compute_cycles, "compute"),
+            (one.host_cycles, "host"),
+        )
+        text = ", ".join(f"{cycles:,} {what}" for cycles, what in parts if cycles)
+        yield f"    {one.name}: {text or 'no cycles'}"
