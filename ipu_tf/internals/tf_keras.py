@@ -20,6 +20,9 @@ from tf_keras.src.engine.keras_tensor import KerasTensor as TfKerasTensor
 # What is being called, which tf_keras keeps for each thread.
 from tf_keras.src.engine.base_layer_utils import CallContext, call_context
 
+# Which strategies scale losses; tf_keras lists its own.
+from tf_keras.src.mixed_precision import loss_scale_optimizer
+
 # How `fit` makes batches of arrays, weights their classes, and unpacks them.
 from tf_keras.src.engine import data_adapter
 
@@ -38,7 +41,15 @@ CALLS_IN_STAGES = Patch(
 LAYER_CALLS = Patch(CallContext, "enter", "reports name the layers that are called")
 UPDATES = tuple(
     Patch(owner, "apply_gradients", "reports name updates, whose gradients have static shapes")
-    for owner in (tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimizer)
+    for owner in (
+        tf_keras.optimizers.Optimizer,
+        tf_keras.optimizers.legacy.Optimizer,
+        loss_scale_optimizer.LossScaleOptimizer,
+        loss_scale_optimizer.LossScaleOptimizerV3,
+    )
+)
+LOSS_SCALING = Patch(
+    loss_scale_optimizer, "strategy_supports_loss_scaling", "IPU strategies scale losses"
 )
 _AROUND = "ipu_tf_around"
 
@@ -160,8 +171,12 @@ def set_strategy_of(optimizer: Any, strategy: tf.distribute.Strategy) -> None:
 
 
 def optimizer_name(optimizer: Any) -> str:
-    """Returns the name of an optimizer. Legacy ones keep it as `_name`."""
-    return str(getattr(optimizer, "name", None) or optimizer._name)
+    """Returns the name of an optimizer; a `LossScaleOptimizer` has that of the one it wraps.
+
+    Legacy ones keep it as `_name`.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return str(getattr(inner, "name", None) or inner._name)
 
 
 def slots_of(

@@ -195,6 +195,48 @@ def test_an_estimate_leaves_the_optimizer_and_untouched_weights():
     assert prediction.name.endswith("predict_step")
 
 
+def mixed():
+    half = tf_keras.mixed_precision.Policy("mixed_float16")
+    inputs = tf_keras.Input((6,))
+    hidden = tf_keras.layers.Dense(8, activation="relu", dtype=half)(inputs)
+    return tf_keras.Model(inputs, tf_keras.layers.Dense(3)(hidden))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "micro_batches"), [("dynamic", 1), ("dynamic", 2), ("overflowing", 2), ("legacy", 1)]
+)
+def test_losses_are_scaled_as_in_stock_tf_keras(kind, micro_batches):
+    def optimizer():
+        scaling = tf_keras.mixed_precision.LossScaleOptimizer
+        if kind == "legacy":
+            return scaling(tf_keras.optimizers.legacy.SGD(0.1), dynamic=False, initial_scale=64.0)
+        start = 2.0 ** (40 if kind == "overflowing" else 8)
+        return scaling(tf_keras.optimizers.SGD(0.1), initial_scale=start, dynamic_growth_steps=3)
+
+    def setup(model):
+        model.set_gradient_accumulation_options(
+            micro_batches, gradient_accumulation_reduction_method="mean"
+        )
+
+    how = {"shuffle": False, "epochs": 2}
+    strategy = strategy_of()
+    ours = trained(
+        strategy, mixed, optimizer, setup=setup, steps=6, batch_size=8 // micro_batches, **how
+    )
+    stock = trained(None, mixed, optimizer, batch_size=8, **how)
+    np.testing.assert_allclose(ours[1]["loss"], stock[1]["loss"], rtol=1e-3)
+    for weight, other in zip(ours[0].get_weights(), stock[0].get_weights(), strict=True):
+        np.testing.assert_allclose(weight, other, rtol=2e-3, atol=2e-4)
+    of_both = [model.optimizer for model in (ours[0], stock[0])]
+    assert len({float(one.loss_scale) for one in of_both}) == 1
+    assert [int(one.iterations) for one in of_both] == [12, 12]
+    program = strategy.report(insights=False).programs[0]
+    rows = {row.layer for row in figures.layers(program.device)}
+    names = {layer.name for layer in ours[0].layers[1:]}
+    assert rows - {""} == names | {"SGD", "loss", "metrics", "(host)"}
+
+
 def test_what_models_of_tf_keras_lack_is_refused():
     strategy = strategy_of()
     with strategy.scope():

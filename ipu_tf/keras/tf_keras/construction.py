@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import tf_keras
 
 from ipu_tf.internals import patches
 from ipu_tf.internals.tf_keras import (
+    LOSS_SCALING,
     MODEL_CREATION,
     TfKerasFunctional,
     is_functional_call,
@@ -20,6 +22,7 @@ from ipu_tf.keras.identity import KerasIdentity, ipu_class
 from ipu_tf.keras.tf_keras import estimate_adapter, graph_adapter, layer_stages, model_adapter
 from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
 from ipu_tf.keras.tf_keras.layer_calls import REPLACEMENTS
+from ipu_tf.keras.tf_keras.loss_scaling import supporting_strategies
 
 __all__ = [
     "TfKerasFunctionalModel",
@@ -75,7 +78,7 @@ _CLASSES = (TfKerasSequential, TfKerasFunctionalModel, TfKerasSubclass)
 @contextlib.contextmanager
 def converting() -> Iterator[None]:
     """Turns models made inside, on this thread, into IPU models."""
-    with patches.installed({MODEL_CREATION: _model_creation, **REPLACEMENTS}):
+    with patches.installed(_REPLACEMENTS):
         _thread.depth = getattr(_thread, "depth", 0) + 1
         try:
             yield
@@ -94,3 +97,13 @@ def _model_creation(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(ipu_class(cls, _CLASSES), *args, **kwargs)
 
     return new
+
+
+_REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
+    {
+        MODEL_CREATION: _model_creation,
+        LOSS_SCALING: supporting_strategies,
+        **REPLACEMENTS,
+    }
+)
+"""What the scope of a strategy replaces."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import tensorflow as tf
+
 from ipu_tf.base import call_path
 from ipu_tf.internals import patches
 from ipu_tf.internals.tf_keras import (
@@ -21,6 +23,7 @@ from ipu_tf.internals.tf_keras import (
     optimizer_name,
     slots_of,
 )
+from ipu_tf.keras.tf_keras.loss_scaling import scales
 from ipu_tf.runtime.tracing import hooks
 
 
@@ -62,6 +65,15 @@ def work(name: str, *, is_update: bool = False) -> Iterator[None]:
         _thread.works = around
 
 
+@contextlib.contextmanager
+def update(optimizer: Any) -> Iterator[None]:
+    """Names the work inside as the update of an optimizer; a wrapper opens no scope itself."""
+    name = optimizer_name(optimizer)
+    scope = tf.name_scope(name) if scales(optimizer) else contextlib.nullcontext()
+    with work(name, is_update=True), scope:
+        yield
+
+
 @call_path.add_source
 def layer_calls() -> call_path.CallPath:
     """Returns the calls of tf_keras that are open on this thread.
@@ -93,7 +105,7 @@ def _update(stock: Callable[..., Any]) -> Callable[..., Any]:
         pairs = list(grads_and_vars)
         gradients = dense([gradient for gradient, _ in pairs])
         pairs = [(one, variable) for one, (_, variable) in zip(gradients, pairs, strict=True)]
-        with work(optimizer_name(optimizer), is_update=True):
+        with update(optimizer):
             updated = stock(optimizer, pairs, *args, **kwargs)
         for slot, weight in slots_of(optimizer, [variable for _, variable in pairs]):
             tracer.note_slot(slot, weight)

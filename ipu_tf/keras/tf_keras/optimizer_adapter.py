@@ -13,6 +13,9 @@ from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tf_keras import dense, own_minimize
 from ipu_tf.keras.adapters.models import Gradient, Weight
 from ipu_tf.keras.replication.replica_state import replication_factor
+from ipu_tf.keras.tf_keras import loss_scaling
+from ipu_tf.keras.tf_keras.layer_calls import update, work
+from ipu_tf.programs.op_names import LOSS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +39,21 @@ class TfKerasOptimizer:
         return own_minimize(self.stock)
 
     def scaled(self, loss: tf.Tensor) -> tf.Tensor:
-        """Returns the loss itself: tf_keras scales losses under its own strategies alone."""
-        return loss
+        """Returns the loss to differentiate, in the scope of losses; `minimize` scales it."""
+        if not loss_scaling.scales(self.stock) or self.class_that_updates_in_minimize is not None:
+            return loss
+        with tf.name_scope(LOSS), work(LOSS):
+            return self.stock.get_scaled_loss(loss)
 
     def gradients(
         self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]
     ) -> list[Gradient]:
-        """Returns gradients of static shape."""
-        return dense(tape.gradient(loss, weights))
+        """Returns gradients of static shape, without the scale of the loss."""
+        found = dense(tape.gradient(loss, weights))
+        if not loss_scaling.scales(self.stock):
+            return found
+        with update(self.stock):
+            return loss_scaling.unscaled(self.stock, found)
 
     def apply(self, pairs: Iterable[tuple[Gradient, Weight]], **captured: TensorStructure) -> None:
         """Updates weights, and the count of updates; the optimizer opens its scope."""
