@@ -38,7 +38,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "aliases", help="the vendor's module names at the start of a process"
     )
     distributed = tasks.add_parser(
-        "distributed", help="sums over two processes against bare MPI's, and the start of a job"
+        "distributed",
+        help="sums and training over two processes, the start of a job",
     )
     poplar = tasks.add_parser("poplar", help="vertices a second of C++ programs for Poplar")
     for task in (fit, ops, keras, kinds, loops, mcmc, compiler, aliases, distributed, poplar):

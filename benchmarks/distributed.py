@@ -1,19 +1,20 @@
-"""`python -m benchmarks distributed`: sums over two processes, and the start of a job.
+"""`python -m benchmarks distributed`: sums over two processes, training, and the start of a job.
 
 `ipu_tf` and bare MPI take turns in one job of `poprun`; TensorFlow's collectives have a job of
-their own after it, since they and MPI would disturb each other. The start of a job of two takes
-turns with that of one process. A ratio above 1 means that `ipu_tf` is slower.
+their own after it, since they and MPI would disturb each other. Jobs that train CIFAR-10's network
+take turns, and so do the start of a job of two and that of one process.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.summary import OtherLoad, facts, significant, spread, timed
@@ -25,21 +26,30 @@ WANTED_RATIO = 1.3
 WANTED_ADDED_MILLISECONDS = 0.2
 """At most, beside bare MPI's, of a sum of 4 bytes."""
 
+WANTED_SPEED = 1.3
+"""At least, of the images per second of two processes, to TensorFlow's."""
+
+WANTED_SPEED_OF_INSTANCES = 0.9
+"""At least, of the images per second of two instances of two replicas, to one of four."""
+
 WANTED_START_SECONDS = 1.0
 """At most, that a job of two starts later than a process."""
 
 _WORKER = "benchmarks.distributed_worker"
+_TRAINER = "benchmarks.distributed_fit"
+_TURNS = 2
 _NOTHING = (sys.executable, "-c", "pass")
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measures the sums in both jobs, then the starts."""
+    """Measures the sums in both jobs, the jobs that train, then the starts."""
     load = OtherLoad()
     sums = {**sums_in_job(options.rounds), **sums_of_tensorflow(options.rounds)}
     return {
         "benchmark": "distributed",
         "facts": facts() | {"other_cores": load.cores()},
         "sums": [summary(size, sums) for size in BYTES],
+        "fit": speeds(fit_in_turns(-(-options.rounds // _TURNS))),
         "start": start(options.rounds),
     }
 
@@ -68,23 +78,66 @@ def summary(size: int, sums: Mapping[str, Mapping[str, list[float]]]) -> dict[st
     }
 
 
+def speeds(images: Mapping[str, list[float]]) -> dict[str, Any]:
+    """Returns the speeds of jobs that train, and whether they are within bounds.
+
+    Args:
+        images: The images per second of each round, by the job.
+    """
+    found = {job: spread(values) for job, values in images.items()}
+    medians = {job: each["median"] for job, each in found.items()}
+    stock = max(medians["tensorflow"], medians["tensorflow, cores shared out"])
+    to_stock = medians["2 instances of 1 replica"] / stock
+    to_one = medians["2 instances of 2 replicas"] / medians["1 instance of 4 replicas"]
+    return {
+        "images_per_second": found,
+        "ratio_to_tensorflow": significant(to_stock),
+        "ratio_to_one_instance": significant(to_one),
+        "within_bounds": to_stock >= WANTED_SPEED and to_one >= WANTED_SPEED_OF_INSTANCES,
+    }
+
+
+def fit_in_turns(rounds: int, turns: int = _TURNS) -> dict[str, list[float]]:
+    """Returns the images per second of jobs that train CIFAR-10's network.
+
+    Args:
+        rounds: Those of a job; an extra one warms it.
+        turns: Jobs of each kind, which take turns.
+    """
+    words = [sys.executable, "-m", _TRAINER, "ipu_tf", str(rounds)]
+    poprun = [sys.executable, "-m", "ipu_tf.poprun"]
+    share = str(max(len(os.sched_getaffinity(0)) // 2, 1))
+    shares = {"TF_NUM_INTRAOP_THREADS": share, "TF_NUM_INTEROP_THREADS": share}
+    stock = (_TRAINER, "tensorflow", rounds)
+    jobs: dict[str, Callable[[], list[float]]] = {
+        f"{count} instance{'s' * (count > 1)} of {local} replica{'s' * (local > 1)}": (
+            functools.partial(
+                _answer,
+                [*poprun, f"--num-instances={count}", f"--num-replicas={count * local}", *words],
+            )
+        )
+        for count, local in ((2, 1), (2, 2), (1, 4))
+    }
+    jobs["tensorflow"] = functools.partial(_of_two_workers, *stock)
+    jobs["tensorflow, cores shared out"] = functools.partial(_of_two_workers, *stock, **shares)
+    found: dict[str, list[float]] = {name: [] for name in jobs}
+    for turn in range(turns):
+        for name in jobs if turn % 2 == 0 else reversed(tuple(jobs)):
+            found[name] += jobs[name]()
+    return found
+
+
 def sums_in_job(rounds: int) -> dict[str, Any]:
     """Returns the seconds of the sums of `ipu_tf` and of bare MPI."""
     words = ["--num-instances=2", sys.executable, "-m", _WORKER, "mpi", str(rounds)]
-    return _answer([sys.executable, "-m", "ipu_tf.poprun", *words])
+    found: dict[str, Any] = _answer([sys.executable, "-m", "ipu_tf.poprun", *words])
+    return found
 
 
 def sums_of_tensorflow(rounds: int) -> dict[str, Any]:
     """Returns the seconds of the sums of TensorFlow's collectives."""
-    addresses = [f"localhost:{port}" for port in _free_ports(2)]
-    command = [sys.executable, "-m", _WORKER, "tensorflow", str(rounds)]
-    with subprocess.Popen(
-        command, env=_of_cluster(addresses, 1), stdout=subprocess.DEVNULL
-    ) as second:
-        try:
-            return _answer(command, _of_cluster(addresses, 0))
-        finally:
-            second.kill()
+    found: dict[str, Any] = _of_two_workers(_WORKER, "tensorflow", rounds)
+    return found
 
 
 def start(rounds: int) -> dict[str, Any]:
@@ -106,12 +159,23 @@ def start(rounds: int) -> dict[str, Any]:
     }
 
 
-def _answer(command: list[str], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+def _of_two_workers(module: str, side: str, rounds: int, **variables: str) -> Any:
+    """Returns what the first of two workers of TensorFlow's cluster prints."""
+    addresses = [f"localhost:{port}" for port in _free_ports(2)]
+    command = [sys.executable, "-m", module, side, str(rounds)]
+    first, second = (_of_cluster(addresses, index) | variables for index in range(2))
+    with subprocess.Popen(command, env=second, stdout=subprocess.DEVNULL) as other:
+        try:
+            return _answer(command, first)
+        finally:
+            other.kill()
+
+
+def _answer(command: list[str], environment: Mapping[str, str] | None = None) -> Any:
     done = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True
     )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _of_cluster(addresses: list[str], index: int) -> dict[str, str]:

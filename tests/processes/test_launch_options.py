@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from ipu_tf import __version__, cli, poprun
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.processes.launch.hosts import read_host_file, read_hosts
+from ipu_tf.processes.launch.mpi import Arguments, Family, Mpi, mpi_command
 from ipu_tf.processes.launch.options import (
     WITHOUT_EFFECT,
     LaunchOptions,
@@ -18,6 +21,8 @@ from ipu_tf.processes.launch.options import (
     without_effect,
 )
 from ipu_tf.processes.launch.topology import topology, topology_text
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "distributed.md").read_text()
 
 
 def parsed(*words):
@@ -200,11 +205,32 @@ def test_the_version(capsys):
     assert capsys.readouterr().out == f"poprun of ipu_tf {__version__}\n"
 
 
+@pytest.mark.parametrize("allocation", [{}, {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}])
+def test_the_command_lines_of_the_page(allocation, monkeypatch):
+    """In an allocation of Slurm, mpirun finds the hosts itself: poprun names none."""
+    monkeypatch.setattr(os, "environ", {"PATH": "/bin"} | allocation)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    lines = [line.removeprefix("poprun ") for line in PAGE.splitlines() if line[:7] == "poprun "]
+    found = [options(*shlex.split(line)) for line in lines]
+    assert {each.program[:2] for each in found} == {("ipu-tf", "run"), ("ipu-tf", "sweep")}
+    lists = [
+        mpi_command(Mpi(path="m", family=family), each, Arguments(), ["i"])
+        for each in found[:3]
+        for family in Family
+    ]
+    open_mpi = ["--oversubscribe", "--bind-to", "none", "-x", "PATH", "i"]
+    assert lists == [
+        *(["m", "-n", "2", "i"], ["m", "-n", "2", *open_mpi]),
+        ["m", "-n", "4", "-hosts", "node1,node2", "-ppn", "2", "i"],
+        ["m", "-n", "4", "--host", "node1:2,node2:2", *open_mpi],
+        *(["m", "-n", "4", "i"], ["m", "-n", "4", *open_mpi]),
+    ]
+
+
 def test_the_page_lists_every_option():
-    page = (Path(__file__).resolve().parents[2] / "docs" / "distributed.md").read_text()
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser)
     names = {name for name in parser.format_help().split() if name.startswith("--")}
     names = {name.strip(",[]") for name in names} - {*WITHOUT_EFFECT, "--verbose", "--vv", "--sync"}
     assert len(names) >= 15
-    assert sorted(name for name in names if f"`{name}" not in page) == []
+    assert sorted(name for name in names if f"`{name}" not in PAGE) == []
