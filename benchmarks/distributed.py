@@ -86,8 +86,7 @@ def speeds(images: Mapping[str, list[float]]) -> dict[str, Any]:
     """
     found = {job: spread(values) for job, values in images.items()}
     medians = {job: each["median"] for job, each in found.items()}
-    stock = max(medians["tensorflow"], medians["tensorflow, cores shared out"])
-    to_stock = medians["2 instances of 1 replica"] / stock
+    to_stock = medians["2 instances of 1 replica"] / medians["tensorflow"]
     to_one = medians["2 instances of 2 replicas"] / medians["1 instance of 4 replicas"]
     return {
         "images_per_second": found,
@@ -106,9 +105,6 @@ def fit_in_turns(rounds: int, turns: int = _TURNS) -> dict[str, list[float]]:
     """
     words = [sys.executable, "-m", _TRAINER, "ipu_tf", str(rounds)]
     poprun = [sys.executable, "-m", "ipu_tf.poprun"]
-    share = str(max(len(os.sched_getaffinity(0)) // 2, 1))
-    shares = {"TF_NUM_INTRAOP_THREADS": share, "TF_NUM_INTEROP_THREADS": share}
-    stock = (_TRAINER, "tensorflow", rounds)
     jobs: dict[str, Callable[[], list[float]]] = {
         f"{count} instance{'s' * (count > 1)} of {local} replica{'s' * (local > 1)}": (
             functools.partial(
@@ -118,8 +114,7 @@ def fit_in_turns(rounds: int, turns: int = _TURNS) -> dict[str, list[float]]:
         )
         for count, local in ((2, 1), (2, 2), (1, 4))
     }
-    jobs["tensorflow"] = functools.partial(_of_two_workers, *stock)
-    jobs["tensorflow, cores shared out"] = functools.partial(_of_two_workers, *stock, **shares)
+    jobs["tensorflow"] = functools.partial(_of_two_workers, _TRAINER, "tensorflow", rounds)
     found: dict[str, list[float]] = {name: [] for name in jobs}
     for turn in range(turns):
         for name in jobs if turn % 2 == 0 else reversed(tuple(jobs)):
@@ -159,11 +154,11 @@ def start(rounds: int) -> dict[str, Any]:
     }
 
 
-def _of_two_workers(module: str, side: str, rounds: int, **variables: str) -> Any:
+def _of_two_workers(module: str, side: str, rounds: int) -> Any:
     """Returns what the first of two workers of TensorFlow's cluster prints."""
     addresses = [f"localhost:{port}" for port in _free_ports(2)]
     command = [sys.executable, "-m", module, side, str(rounds)]
-    first, second = (_of_cluster(addresses, index) | variables for index in range(2))
+    first, second = (_of_cluster(addresses, index) for index in range(2))
     with subprocess.Popen(command, env=second, stdout=subprocess.DEVNULL) as other:
         try:
             return _answer(command, first)
