@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras.loop import jitting
@@ -140,7 +141,60 @@ FAULTS = {
         {},
         ("net/power", "Pow", "invalid operation"),
     ),
+    "learning rate": (
+        lambda: [dense(use_bias=False)],
+        (ONES, 0 * ONES),
+        {"optimizer": keras.optimizers.SGD(1e38)},
+        ("net/dense", "MatMul", "overflow"),
+    ),
+    "huge weight of a dense layer": (
+        lambda: [dense(kernel_initializer=constant(3e38))],
+        (ONES, ONES),
+        {},
+        ("net/dense", "MatMul", "overflow"),
+    ),
+    "logarithm of zero in a layer": (
+        lambda: [dense(kernel_initializer="zeros"), activation(ops.log, "log")],
+        (ONES, ONES),
+        {},
+        ("net/log", "Log", "division by zero"),
+    ),
+    "normalisation of equal values without an epsilon": (
+        lambda: [keras.layers.BatchNormalization(epsilon=0.0, name="norm"), dense(name="last")],
+        (ONES, ONES),
+        {},
+        ("net/norm", "Rsqrt", "division by zero"),
+    ),
+    "mean of no values": (
+        lambda: [
+            activation(lambda x: x / ops.sum(0 * x, -1, keepdims=True), "mean"),
+            dense(name="last"),
+        ],
+        (ONES, ONES),
+        {},
+        ("net/mean", "RealDiv", "division by zero"),
+    ),
+    "arc cosine beyond 1": (
+        lambda: [dense(name="first"), activation(ops.arccos, "angle")],
+        (ONES, ONES),
+        {},
+        ("net/angle", "Acos", "invalid operation"),
+    ),
 }
+
+
+def test_there_are_twenty():
+    assert len(FAULTS) == 20
+
+
+def test_an_index_out_of_range_is_named_by_its_error():
+    """What an embedding looks up is no NaN: the program ends."""
+    with IPUStrategy().scope():
+        layers = [keras.layers.Embedding(8, 3, name="table"), keras.layers.Flatten(), dense()]
+        model = keras.Sequential([keras.Input((2,), dtype="int32"), *layers], name="net")
+        model.compile("sgd", "mse")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="table"):
+            model.fit(np.array([[1, 8]] * 4), ONES, batch_size=4, verbose=0)
 
 
 @pytest.mark.parametrize("case", FAULTS)
@@ -228,3 +282,25 @@ def test_loops_that_xla_compiles_are_searched(monkeypatch, caplog):
     assert (found.op_type, found.layer, found.run, found.update) == ("Sqrt", "net/root", 6, 6)
     assert found.operands[0].low == -4.0
     assert found.tiles
+
+
+def test_an_operation_that_the_compiler_joins_has_the_step_of_its_reader():
+    cfg = IPUConfig()
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.simulator.trace_numerics = True
+    cfg.configure_ipu_system()
+    strategy = IPUStrategy(enable_keras_extensions=False)
+
+    @tf.function
+    def step(x):
+        with tf.name_scope("block"):
+            return tf.tanh(tf.math.log(x) + 1.0) * 0.5 - x
+
+    strategy.run(step, args=(tf.constant([1.0, -1.0, 2.0]),))
+    (found,) = strategy.report(insights=False).programs[0].nonfinite
+    config.reset_ipu_configuration()
+    assert (found.op, found.joined_with) == ("block/Log", "block/sub")
+    assert found.tile_ranges
+    assert f"step {found.step} of the device program, joined with 'block/sub', superstep" in str(
+        found
+    )

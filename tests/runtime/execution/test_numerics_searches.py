@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config, ipu_infeed_queue, loops
+from ipu_tf.keras.loop import jitting
 from ipu_tf.keras.optimizers import ALSOptimizer
+from ipu_tf.ops import cross_replica_ops
 
 SMALL = 2.0**-14
 
@@ -17,8 +19,9 @@ def after():
     config.reset_ipu_configuration()
 
 
-def configure(**simulator):
+def configure(ipus=1, **simulator):
     cfg = IPUConfig()
+    cfg.auto_select_ipus = ipus
     cfg.ipu_model.tiles_per_ipu = 16
     cfg.floating_point_behaviour.nanoo = True
     for name, value in simulator.items():
@@ -196,3 +199,73 @@ def test_programs_with_feeds_are_searched_for_gradients_that_become_zero():
     assert [number for _, number in found.iterations] == [1]
     assert found.update == 2
     assert (weight.numpy() < 1.0).all()
+
+
+@pytest.mark.slow
+def test_programs_with_feeds_are_searched_for_gradients_that_overflow():
+    configure(trace_numerics=True)
+    infeed = ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.from_tensor_slices([1.0, 2.0]))
+    total = tf.Variable(0.0)
+    strategy = IPUStrategy()
+    with strategy.scope():
+        make = scaling(32768.0)
+        step, _ = stepping(make(keras.optimizers.SGD(1e-3)), 4.0)
+
+        def body(x):
+            total.assign_add(x)
+
+        def program():
+            loops.repeat(2, body, infeed_queue=infeed)
+            return step.python_function(tf.fill([4], total))
+
+        strategy.run(tf.function(program))
+    (found,) = found_in(strategy)
+    assert (found.fault, found.handled, found.loss_scale) == ("overflow", True, 32768)
+    assert total == 3.0
+
+
+@pytest.mark.slow
+def test_programs_with_collectives_are_searched_for_gradients_that_become_zero():
+    configure(ipus=2, trace_underflow=True)
+    weight = tf.Variable(tf.ones([4]))
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape, tf.name_scope("block"):
+            y = (
+                tf.cast(weight, tf.float16)
+                * tf.cast(x, tf.float16)
+                * tf.constant(SMALL, tf.float16)
+            )
+            loss = tf.cast(tf.reduce_sum(y), tf.float32)
+        (gradient,) = tape.gradient(loss, [weight])
+        weight.assign_sub(cross_replica_ops.cross_replica_sum(gradient))
+        return loss
+
+    strategy = IPUStrategy(enable_keras_extensions=False)
+    before = weight.numpy()
+    strategy.run(step, args=(tf.fill([4], tf.constant(SMALL)),))
+    found = found_in(strategy)
+    assert {one.replica for one in found} <= {0, 1}
+    assert [(one.fault, one.lost) for one in found][:1] == [("underflow", 4)]
+    np.testing.assert_array_equal(weight.numpy(), before)
+
+
+@pytest.mark.slow
+def test_loops_that_xla_compiles_are_searched_for_gradients_that_overflow(monkeypatch, caplog):
+    monkeypatch.setattr(jitting, "JITTED_STEPS", 0)
+    monkeypatch.setattr(jitting, "STEPS_PER_OPERATION", 0)
+    caplog.set_level("INFO", logger=jitting.__name__)
+    configure(trace_numerics=True)
+    (found,), losses = fitted(1000.0, 2.0**15, steps_per_execution=2)
+    assert "is compiled by XLA" in caplog.text
+    assert (found.handled, found.loss_scale, found.update) == (True, 2.0**15, 1)
+    assert np.isfinite(losses).all()
+
+
+@pytest.mark.slow
+def test_functions_that_xla_compiles_around_a_run_are_not_searched_for_zeros(caplog):
+    configure(trace_underflow=True)
+    strategy = IPUStrategy(enable_keras_extensions=False)
+    tf.function(lambda: strategy.run(lambda: tf.constant(1.0) + 1.0), jit_compile=True)()
+    assert "gradients which become 0 are not looked for in it. Leave jit_compile out" in caplog.text
