@@ -183,8 +183,9 @@ def test_an_operand_in_pieces_is_copied_only_where_it_does_not_arrive():
 
 
 def test_a_copy_moves_between_tiles_or_within_one():
-    variables = [("x", [40, 40, 0, 0], 0), ("y", [40, 0, 40, 0], 0)]
+    variables = [("group/x", [40, 40, 0, 0], 0), ("group/y", [40, 0, 40, 0], 0)]
     (step,) = lowered(variables=variables, steps=[(Kind.COPY, 0, PROGRAM, 0, [(0, 80, 80)])]).steps
+    assert (step.layer, step.name) == ("group", "copy x to y")
     (superstep,) = step.supersteps
     assert superstep.exchange_bytes == 40
     figures = superstep.tile_figures

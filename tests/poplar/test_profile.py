@@ -47,6 +47,25 @@ def test_engines_write_reports_that_the_command_line_reads(ran, capsys):
     assert cli.main(["compare", str(first / "report.json"), str(second / "report.json")]) == 0
 
 
+def test_options_of_the_environment_write_reports(programs, tmp_path):
+    def ran(options):
+        result = subprocess.run(
+            [programs.program(PROGRAMS / "faults.cpp"), "options of the environment"],
+            cwd=PROGRAMS,
+            env=programs.environment | {"POPLAR_ENGINE_OPTIONS": options},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return result.stdout
+
+    directory = f'"autoReport.directory": "{tmp_path}"'
+    assert ran(f'{{"autoReport.all": true, {directory}}}') == "no error\n"
+    assert (tmp_path / "report.json").is_file()
+    assert "must be a JSON object, such as" in ran("[1]")
+    assert 'autoReport.all is "true" or "false". Received: "2"' in ran('{"autoReport.all": 2}')
+
+
 def test_a_missing_package_is_named(programs, tmp_path):
     place = shutil.copytree(programs.place.prefix, tmp_path / "prefix")
     (place / "helper").write_text("/no/such/python\n/no/such/folder\n")

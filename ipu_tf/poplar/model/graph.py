@@ -93,6 +93,7 @@ class Steps:
         count: Runs of the body of a Repeat.
         bytes: Bytes that it moves.
         moves: Number of its moves.
+        first_move: The first of them.
         source: Where moves begin, step after step; for host copies, the tiles' side.
         target: Where they end; for host copies, places in the host's buffer.
     """
@@ -103,13 +104,9 @@ class Steps:
     count: NDArray[np.int64]
     bytes: NDArray[np.int64]
     moves: NDArray[np.int64]
+    first_move: NDArray[np.int64]
     source: Stretches
     target: Stretches
-
-    @property
-    def first_move(self) -> NDArray[np.int64]:
-        """The first move of each step."""
-        return np.cumsum(self.moves) - self.moves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -168,7 +165,7 @@ class PoplarGraph:
         def text(name: str) -> list[str]:
             return list(json.loads(records[name]))
 
-        moved = numbers("moves.bytes", "<u8")
+        moves, moved = numbers("steps.moves"), numbers("moves.bytes", "<u8")
         return cls(
             target=json.loads(records["target"]),
             types=[VertexType(**one) for one in json.loads(records["types"])],
@@ -200,7 +197,8 @@ class PoplarGraph:
                 parent=numbers("steps.parent", "<i4"),
                 count=numbers("steps.count", "<u8"),
                 bytes=numbers("steps.bytes", "<u8"),
-                moves=numbers("steps.moves"),
+                moves=moves,
+                first_move=np.cumsum(moves) - moves,
                 source=Stretches(address=numbers("moves.from", "<u8"), bytes=moved),
                 target=Stretches(address=numbers("moves.to", "<u8"), bytes=moved),
             ),

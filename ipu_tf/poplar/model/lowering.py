@@ -158,7 +158,7 @@ def _step(
     if kind == Kind.EXECUTE:
         name, opcode, made = graph.sets[of], "execute", supersteps.execute(of)
     elif kind == Kind.COPY:
-        name, opcode, made = f"copy {number}", "copy", supersteps.copy(number)
+        name, opcode, made = _copy_name(graph, number), "copy", supersteps.copy(number)
     elif kind in _HOST_COPIES:
         opcode = _HOST_COPIES[kind]
         name, made = _host_name(graph, kind, of, number), supersteps.host_copy(number)
@@ -174,6 +174,20 @@ def _step(
         supersteps=made,
         repeats=runs,
     )
+
+
+def _copy_name(graph: PoplarGraph, number: int) -> str:
+    """Returns the name of a copy by the variables it begins with."""
+    move = int(graph.steps.first_move[number])
+    ends = (graph.steps.source.address, graph.steps.target.address)
+    if not graph.steps.moves[number]:
+        return f"copy {number}"
+    source, target = (
+        graph.names[int(np.searchsorted(graph.variables.address, end[move], "right")) - 1]
+        for end in ends
+    )
+    layer, slash, last = source.rpartition("/")
+    return f"{layer}{slash}copy {last} to {target.rpartition('/')[2]}"
 
 
 def _host_name(graph: PoplarGraph, kind: Kind, of: int, number: int) -> str:

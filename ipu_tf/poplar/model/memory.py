@@ -90,11 +90,11 @@ class Memory:
             )
         for place, number in enumerate(self._numbers.tolist()):
             if self._graph.steps.kind[number] == Kind.EXECUTE:
-                traffic = self._traffic_of[int(self._graph.steps.id[number])]
-                name = f"operands of {self._graph.sets[int(self._graph.steps.id[number])]}"
-                made += self._spread(
-                    name, "exchange_buffers", traffic.received, (place, place), False
-                )
+                of = int(self._graph.steps.id[number])
+                group, slash, own = self._graph.sets[of].rpartition("/")
+                name = f"{group}{slash}operands of {own}"
+                received = self._traffic_of[of].received
+                made += self._spread(name, "exchange_buffers", received, (place, place), False)
         return tuple(made)
 
     def program_bytes(self) -> dict[Category, NDArray[np.int64]]:

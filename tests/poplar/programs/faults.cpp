@@ -154,6 +154,7 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
      }},
     {"profile of a CPU",
      [](Parts&) { Engine(Graph(Target::createCPUTarget()), Sequence()).printProfileSummary(std::cout); }},
+    {"options of the environment", [](Parts& p) { p.Run(); }},
     {"write inside", [](Parts& p) { p.WriteOutside(0, 3); }},
     {"write behind a field", [](Parts& p) { p.WriteOutside(0, 5); }},
     {"write before a field", [](Parts& p) { p.WriteOutside(0, -1); }},

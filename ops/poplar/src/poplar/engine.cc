@@ -17,10 +17,10 @@ Engine::Engine(const Graph& graph, ArrayRef<program::Program> programs, const Op
                ProgressFunc progress, const DebugContext& debugContext)
     : Engine(compileGraph(graph, programs, options, std::move(progress), debugContext)) {}
 
-Engine::Engine(Executable executable, const OptionFlags&) {
+Engine::Engine(Executable executable, const OptionFlags& options) {
   if (executable.compiled_ == nullptr) throw poplar_error("Engine: the executable is empty.");
   profile_ = std::make_unique<detail::Profile>(executable.compiled_);
-  profile_->Start();
+  profile_->Start(options);
   machine_ = std::make_unique<detail::Machine>(std::move(executable.compiled_));
   machine_->profile = profile_.get();
 }

@@ -77,7 +77,12 @@ Helper::Helper() {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
-  const int error = posix_spawnp(&process_, words[0], &actions, nullptr, const_cast<char* const*>(words), environ);
+  // A group of its own: Ctrl-C is for the program, whose end is the helper's.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  const int error = posix_spawnp(&process_, words[0], &actions, &attributes, const_cast<char* const*>(words), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   socket_ = ends[0];

@@ -9,6 +9,8 @@
 
 #include <poplar/exceptions.hpp>
 
+#include "engine_options.h"
+
 namespace poplar {
 inline namespace ipu_tf {
 namespace detail {
@@ -56,8 +58,10 @@ bool WantsInstructions(const OptionFlags& options) {
 Profile::Profile(std::shared_ptr<const Compiled> compiled)
     : compiled_(std::move(compiled)), runs_(compiled_->steps, 0) {}
 
-void Profile::Start() {
-  const OptionFlags& options = compiled_->options;
+void Profile::Start(const OptionFlags& of_engine) {
+  OptionFlags options = compiled_->options;
+  for (const auto& [name, value] : of_engine) options.set(name, value);
+  for (const auto& [name, value] : EnvironmentOptions()) options.set(name, value);
   const bool only_instructions = WantsInstructions(options);
   const TargetType type = compiled_->graph->target.getTargetType();
   if (type == TargetType::CPU) return;

@@ -29,8 +29,9 @@ class Profile {
   explicit Profile(std::shared_ptr<const Compiled> compiled);
   ~Profile();
 
-  // Reads the engine's options; counts instructions from here on if they ask for it.
-  void Start();
+  // Reads options: those of the graph, of the engine, of the environment, the last holds. Counts instructions from here
+  // on if they ask for it.
+  void Start(const OptionFlags& of_engine);
   void Ran(const Step& step) {
     if (is_on) ++runs_[step.number];
   }
