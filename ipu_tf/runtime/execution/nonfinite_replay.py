@@ -308,6 +308,7 @@ class ReplayLog:
         xla_random: Whether XLA draws the random numbers of the program.
 
     Attributes:
+        scale: The loss scale, a tensor of the graph; `has_scale` says whether there is one.
         is_asked: Whether `is_seeking` says which runs are replayed, in place of their results.
         only: Returns whether a node is checked; None if all are that may make a NaN.
     """
@@ -333,7 +334,8 @@ class ReplayLog:
         self._handled = handled
         self._is_replicated = replica_context.num_replicas() > 1
         self._replays: dict[int, ReplayedRun] = {}
-        self.scale, self.xla_random = scale, xla_random
+        self.scale, self.has_scale = scale, scale is not None
+        self.xla_random = xla_random
         self.inputs: tuple[str, ...] = ()
         self.results: tuple[int, ...] = ()
         self.changed: tuple[str, ...] = ()
@@ -368,7 +370,7 @@ class ReplayLog:
             outside=tuple(
                 summary(name, value) for name, value in named if not np.isfinite(value).all()
             ),
-            loss_scale=None if self.scale is None else float(inputs[0]),
+            loss_scale=float(inputs[0]) if self.has_scale else None,
         )
 
     def _new_history(self, checks: FunctionChecks) -> ValueHistory:

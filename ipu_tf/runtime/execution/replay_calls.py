@@ -92,6 +92,7 @@ def watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Op
         for handle, spec in zip(region.variables, specs, strict=True)
     ]
     scale = [] if log.scale is None else [log.scale]
+    log.scale = None  # What is kept holds no tensor: the graph may end.
     names = [tensor.op.name for tensor in (*region.inputs, *region.variables)]
     changed = [number for number, one in enumerate(region.variables) if id(one) in snapshots]
     _keep(
@@ -143,7 +144,7 @@ def _replay(program: _Replayable, replica: int, run: int, read: Sequence[NDArray
         read: What the run read: the loss scale, if it has one, numbers, states of variables.
     """
     log = program.log
-    scale = [] if log.scale is None else ["loss scale"]
+    scale = ["loss scale"] if log.has_scale else []
     log.inputs = tuple(
         name
         for name, value in zip((*scale, *program.sources), read, strict=True)
@@ -169,7 +170,7 @@ def _add_replay(
 ) -> tf.Operation:
     """Adds a replay to the graph of a session; returns its last operation."""
     log = program.log
-    numbers = read[0 if log.scale is None else 1 :]
+    numbers = read[int(log.has_scale) :]
     handles = [
         tf.raw_ops.VarHandleOp(dtype=spec.dtype, shape=spec.shape, shared_name=f"variable_{n}")
         for n, spec in enumerate(program.variables)

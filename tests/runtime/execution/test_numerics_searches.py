@@ -1,5 +1,7 @@
 """Gradients that loss scaling handles, and gradients with values that become 0, are named."""
 
+import gc
+
 import keras
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from ipu_tf import IPUConfig, IPUStrategy, config, ipu_infeed_queue, loops
 from ipu_tf.keras.loop import jitting
 from ipu_tf.keras.optimizers import ALSOptimizer
 from ipu_tf.ops import cross_replica_ops
+from ipu_tf.runtime.execution import replay_calls
 
 SMALL = 2.0**-14
 
@@ -269,3 +272,16 @@ def test_functions_that_xla_compiles_around_a_run_are_not_searched_for_zeros(cap
     strategy = IPUStrategy(enable_keras_extensions=False)
     tf.function(lambda: strategy.run(lambda: tf.constant(1.0) + 1.0), jit_compile=True)()
     assert "gradients which become 0 are not looked for in it. Leave jit_compile out" in caplog.text
+
+
+@pytest.mark.slow
+def test_what_is_kept_for_a_replay_ends_with_its_program():
+    configure(trace_numerics=True)
+    gc.collect()
+    before = set(replay_calls._programs)
+    found, *_ = trained(scaling(32768.0), 4.0, steps=2)
+    assert [one.handled for one in found] == [True]
+    assert set(replay_calls._programs) - before
+    config.reset_ipu_configuration()
+    gc.collect()
+    assert set(replay_calls._programs) <= before
