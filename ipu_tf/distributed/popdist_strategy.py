@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,11 +12,13 @@ import tensorflow as tf
 from ipu_tf import scopes
 from ipu_tf.config import IPUConfig
 from ipu_tf.distributed import host_collectives
+from ipu_tf.distributed.shares import share_of
 from ipu_tf.feeds import shared_programs
+from ipu_tf.internals.tensorflow import read_through, strategy_of
 from ipu_tf.ipu_strategy import IPUStrategyV1
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.processes.instances import instances
-from ipu_tf.processes.job import communicator
+from ipu_tf.processes.job import acts_alone, communicator
 from ipu_tf.runtime.execution.executable import python_function
 from ipu_tf.strategy.extension import IPUExtendedV1
 from ipu_tf.strategy.program_trace import is_keras_step
@@ -27,9 +31,13 @@ class _PopDistExtended(IPUExtendedV1):
     """The methods of the strategy's extension: those that concern the other instances."""
 
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> tf.Variable:
-        """Returns a variable that has the initial value of instance 0 on all instances."""
+        """Returns a variable that has the initial value of instance 0 on all instances.
+
+        A variable that a script makes with `synchronization=ON_READ` is reduced over the instances
+        whenever the host reads it.
+        """
         value, job = kwargs.get("initial_value"), communicator()
-        if job is not None and value is not None:
+        if job is not None and value is not None and not acts_alone():
             name = f"initial value of {kwargs.get('name') or 'a variable'}"
 
             def of_first_instance() -> Any:
@@ -39,7 +47,11 @@ class _PopDistExtended(IPUExtendedV1):
                     return _in_order(lambda: host_collectives.sent(own, job, 0, name))
 
             kwargs["initial_value"] = of_first_instance
-        return super()._create_variable(next_creator, **kwargs)
+        variable = super()._create_variable(next_creator, **kwargs)
+        on_read = kwargs.get("synchronization") is tf.VariableSynchronization.ON_READ
+        if on_read and instances().count > 1 and not _is_made_by_keras():
+            read_through(variable, functools.partial(_read_by_host, variable))
+        return variable
 
     def reduced(self, reduce_op: tf.distribute.ReduceOp | str, value: Any) -> Any:
         """Returns the sum or mean over the replicas of a program; on the host, over instances.
@@ -55,6 +67,38 @@ class _PopDistExtended(IPUExtendedV1):
             lambda leaf: host_collectives.allreduce(leaf, op, "reduce of a strategy"), value
         )
 
+    def _experimental_distribute_dataset(self, dataset: Any, options: Any) -> Any:
+        """Returns the batches of the replicas here, if Keras or a script gives a dataset."""
+        found = super()._experimental_distribute_dataset(dataset, options)
+        # Without the extensions stock Keras calls this for data that the script has shared out.
+        if not strategy_of(self).enable_keras_extensions:
+            return found
+        return share_of(found, instances()) if isinstance(found, tf.data.Dataset) else found
+
+    def _distribute_datasets_from_function(
+        self, dataset_fn: Callable[[tf.distribute.InputContext], Any], options: Any
+    ) -> Any:
+        """Returns the dataset that a function makes for this instance."""
+        del options
+        job = instances()
+        return dataset_fn(
+            tf.distribute.InputContext(
+                num_input_pipelines=job.count,
+                input_pipeline_id=job.index,
+                num_replicas_in_sync=job.total_replicas,
+            )
+        )
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """Whether this instance writes checkpoints: instance 0 does."""
+        return instances().index == 0
+
+    @property
+    def should_save_summary(self) -> bool:
+        """Whether this instance writes summaries: instance 0 does."""
+        return instances().index == 0
+
     @property
     def _num_replicas_in_sync(self) -> int:
         return instances().total_replicas
@@ -69,6 +113,31 @@ def _in_order(send: Callable[[], tf.Tensor]) -> tf.Tensor:
         sent = send()
     setattr(graph, _SENT, (sent,))
     return sent
+
+
+def _is_made_by_keras() -> bool:
+    """Returns whether Keras itself makes a variable: its loop reduces those of its metrics."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        room = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if room not in ("tensorflow", "ipu_tf", "contextlib", "functools"):
+            return room in ("keras", "tf_keras")
+        frame = frame.f_back
+    return False
+
+
+def _read_by_host(variable: tf.Variable, value: tf.Tensor) -> tf.Tensor:
+    """Returns the value that the host reads of a variable: reduced as its aggregation says."""
+    if scopes.runs_on_ipu() or replica_context.current() is not None:
+        return value
+    name = f"variable {variable.name}"
+    if variable.aggregation is tf.VariableAggregation.SUM:
+        return host_collectives.allreduce(value, tf.distribute.ReduceOp.SUM, name)
+    if variable.aggregation is tf.VariableAggregation.MEAN:
+        return host_collectives.allreduce(value, tf.distribute.ReduceOp.MEAN, name)
+    if variable.aggregation is tf.VariableAggregation.ONLY_FIRST_REPLICA:
+        return host_collectives.broadcast(value, tensor_name=name)
+    return value
 
 
 class PopDistStrategy(IPUStrategyV1):

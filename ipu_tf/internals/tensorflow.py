@@ -228,6 +228,16 @@ def strategy_of(extended: tf.distribute.StrategyExtended) -> tf.distribute.Strat
     return extended._container_strategy()
 
 
+def read_through(variable: tf.Variable, function: Callable[[tf.Tensor], tf.Tensor]) -> None:
+    """Makes reads of a variable give what a function makes of its value; assignments stay.
+
+    TensorFlow's variables that are reduced when read belong to its own strategies. Relies on
+    `ResourceVariable._read_variable_op`, by which all reads of the whole value go.
+    """
+    read = variable._read_variable_op
+    variable._read_variable_op = lambda *args, **kwargs: function(read(*args, **kwargs))
+
+
 def dataset_inputs(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
     """Returns the datasets that a dataset transforms.
 

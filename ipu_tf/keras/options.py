@@ -22,7 +22,8 @@ DtypeOption: TypeAlias = Any | Callable[[tf.Variable], Any]
 class ReplicatedMetricReductionMethod(enum.Enum):
     """How the logs of a replicated model combine the replicas' values of each metric.
 
-    NONE gives the value of the last replica, LIST all values; SUM and MEAN reduce them.
+    NONE gives the value of the last replica, LIST all values; SUM and MEAN (by default) reduce
+    them. The replicas are those of all instances of a job.
     """
 
     NONE = "none"
@@ -175,7 +176,7 @@ class ReplicationOptions:
         metric_reduction: How the metrics of the replicas are reduced.
     """
 
-    metric_reduction: ReplicatedMetricReductionMethod = ReplicatedMetricReductionMethod.NONE
+    metric_reduction: ReplicatedMetricReductionMethod = ReplicatedMetricReductionMethod.MEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import sys
 import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
 from types import TracebackType
 
 from ipu_tf.processes.communicator import Communicator
@@ -13,6 +16,7 @@ from ipu_tf.processes.instances import instances
 _lock = threading.Lock()
 _communicator: Communicator | None = None
 _failure = ""
+_ALONE: ContextVar[bool] = ContextVar("ipu_tf.acting_alone", default=False)
 
 
 def communicator() -> Communicator | None:
@@ -31,6 +35,21 @@ def communicator() -> Communicator | None:
         if _communicator is None:
             _communicator = _joined()
     return _communicator
+
+
+@contextlib.contextmanager
+def acting_alone() -> Iterator[None]:
+    """Marks what this process does without the others of its job, such as writing files."""
+    token = _ALONE.set(True)
+    try:
+        yield
+    finally:
+        _ALONE.reset(token)
+
+
+def acts_alone() -> bool:
+    """Returns whether this process acts without the others of its job."""
+    return _ALONE.get()
 
 
 def _joined() -> Communicator:

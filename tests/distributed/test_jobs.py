@@ -10,11 +10,13 @@ from tests.processes.mpi import run_instances
 pytest.importorskip("mpi4py")
 pytestmark = pytest.mark.slow
 
+WORKER = "tests.distributed.worker"
+
 
 @functools.cache
 def run(case, count=2, replicas=4):
     ipus = 2 if "stages" in case else 1
-    return run_instances(count, "tests.distributed.worker", case, replicas=replicas, ipus=ipus)
+    return run_instances(count, WORKER, case, replicas=replicas, ipus=ipus)
 
 
 def result(case, count, replicas=4):
@@ -33,19 +35,42 @@ def test_values_of_the_host():
     "case",
     [
         *("collectives", "steps", "loop", "jitted_loop", "stages", "session"),
-        *("fit", "fit_accumulating", "fit_in_groups", "fit_in_stages"),
+        *("fit", "fit_accumulating", "fit_in_groups", "fit_as_a_group", "fit_in_stages"),
     ],
 )
 def test_replicas_give_the_same_bits_over_any_number_of_processes(case, count):
-    if case == "fit_in_groups" and count == 4:
-        pytest.skip("Groups lie within an instance.")
     assert result(case, count) == result(case, 1)
 
 
 def test_logs_are_those_of_all_instances():
-    found = re.findall(r"LOSS of \d (.*)", run("fit").text)
+    found = re.findall(r"LOGS of \d (.*)", run("fit").text)
     assert len(found) == 2
     assert found[0] == found[1]
+
+
+def test_a_killed_job_resumes_to_the_same_bits(tmp_path):
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    for folder in folders:
+        folder.mkdir()
+    whole = run_instances(2, WORKER, "resumed", str(folders[0]), replicas=2)
+    killed = run_instances(2, WORKER, "resumed", str(folders[1]), replicas=2, KILLED="1")
+    resumed = run_instances(2, WORKER, "resumed", str(folders[1]), replicas=2)
+    assert (whole.status, resumed.status) == (0, 0), resumed.text
+    assert killed.status
+    assert whole.text.count("Epoch 1/4") == 1  # Instance 0 alone shows the progress.
+    assert "Epoch 2/4" not in resumed.text
+    assert re.findall("RESULT (.*)", resumed.text) == re.findall("RESULT (.*)", whole.text)
+    for folder in folders:
+        assert sorted(path.name for path in folder.iterdir()) == ["0.csv", "0.keras", "backup"]
+    assert (folders[0] / "0.csv").read_text() == (folders[1] / "0.csv").read_text()
+
+
+def test_a_full_disk_at_instance_0_ends_all(tmp_path):
+    ended = run_instances(2, WORKER, "full_disk", str(tmp_path))
+    assert ended.status
+    told = " ".join(ended.text.split())
+    assert "OSError: [Errno 27] File too large" in told
+    assert re.search("instance 0 failed: .*File too large", told), ended.text
 
 
 @pytest.mark.parametrize(
@@ -55,6 +80,12 @@ def test_logs_are_those_of_all_instances():
             "unequal",
             "the shards of the data differ in length: instance 0 has 3 steps an epoch, instance 1 "
             "has 4. Cut them",
+        ),
+        ("unequal_evaluation", "`evaluate` of model 'sequential': the shards of the data differ"),
+        ("unequal_validation", "`fit` of model 'sequential', validation data: the shards of the"),
+        (
+            "resumes_alone",
+            "begins after 5 weight updates in instance 0, and after 0 in instance 1",
         ),
         ("own_train_step", "Here it has to: the model has 4 replicas"),
         ("outside_of_fit", "updates the weights by the gradients of one replica, and 2 instances"),

@@ -4,7 +4,12 @@ Instance 0 prints a line "RESULT ..." that is to be the same for any number of i
 """
 
 import hashlib
+import os
+import pathlib
+import resource
+import signal
 import sys
+import warnings
 
 import keras
 import numpy as np
@@ -14,6 +19,7 @@ from ipu_tf import IPUConfig, distributed, ipu_compiler, loops, pipelining, scop
 from ipu_tf.compat import popdist
 from ipu_tf.compat.popdist import tensorflow as popdist_tensorflow
 from ipu_tf.distributed.popdist_strategy import PopDistStrategy
+from ipu_tf.distributed.shares import share_of
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_tf.ops import all_to_all_op, cross_replica_ops, reduce_scatter_op, replication_ops
@@ -70,7 +76,37 @@ def host():
     assert strategy.reduce("SUM", tf.constant(2.0), axis=None).numpy() == 4
     with strategy.scope():
         assert tf.Variable(index + 1).numpy() == 1
+        reduced_when_read(index)
+    shared = strategy.experimental_distribute_dataset(tf.data.Dataset.range(8))
+    assert [int(number) for number in shared] == [[0, 1, 4, 5], [2, 3, 6, 7]][JOB.index]
+    with_dataset = strategy.distribute_datasets_from_function(
+        lambda context: tf.data.Dataset.range(
+            context.input_pipeline_id, 8, context.num_input_pipelines
+        ).batch(context.get_per_replica_batch_size(JOB.total_replicas))
+    )
+    assert [*with_dataset.unbatch().as_numpy_iterator()] == [*range(JOB.index, 8, 2)]
     publish(0)
+
+
+def reduced_when_read(index):
+    def variable(aggregation):
+        return tf.Variable(
+            index + 5, synchronization=tf.VariableSynchronization.ON_READ, aggregation=aggregation
+        )
+
+    mean = variable(tf.VariableAggregation.MEAN)
+    assert mean.numpy() == 5
+    mean.assign(index + 2)
+    assert (mean.numpy(), (mean + 1).numpy()) == (2.5, 3.5)
+    mean.assign_add(1.0)
+    assert tf.function(lambda: mean * 2)().numpy() == 7
+    total = variable(tf.VariableAggregation.SUM)
+    total.assign(index + 2)
+    assert total.read_value().numpy() == 5
+    first = variable(tf.VariableAggregation.ONLY_FIRST_REPLICA)
+    first.assign(index + 2)
+    assert first.numpy() == 2
+    assert tf.distribute.get_strategy().run(tf.function(lambda: mean + 0)).numpy() == index + 3
 
 
 def collectives():
@@ -139,12 +175,10 @@ def data(steps, accumulation, shape=(6, 6, 2)):
     count = JOB.total_replicas * steps * accumulation
     x = rng.normal(size=(count, 4, *shape)).astype(np.float32)
     y = rng.integers(0, 3, size=(count, 4)).astype(np.int32)
-    own = np.arange(count).reshape(-1, JOB.total_replicas)
-    own = own[:, JOB.replica_offset : JOB.replica_offset + JOB.local_replicas].ravel()
-    return tf.data.Dataset.from_tensor_slices((x[own], y[own]))
+    return share_of(tf.data.Dataset.from_tensor_slices((x, y)), JOB)
 
 
-def trained(accumulation, batch_norm_group=1):
+def trained(accumulation, batch_norm_group=1, epochs=2, **how):
     strategy = strategy_of_job(batch_norm_group)
     with strategy.scope():
         keras.utils.set_random_seed(1)
@@ -161,20 +195,30 @@ def trained(accumulation, batch_norm_group=1):
         )
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(
-            keras.optimizers.SGD(0.05, momentum=0.9), loss, steps_per_execution=2 * accumulation
+            keras.optimizers.SGD(0.05, momentum=0.9),
+            loss,
+            metrics=["accuracy"],
+            steps_per_execution=2 * accumulation,
         )
         if accumulation > 1:
             model.set_gradient_accumulation_options(
                 gradient_accumulation_steps_per_replica=accumulation
             )
-        logs = model.fit(data(4, accumulation), epochs=2, shuffle=False, verbose=0).history
+        how = {"epochs": epochs, "shuffle": False, "verbose": 0} | how
+        logs = model.fit(data(4, accumulation), **how).history
     return model, logs
 
 
 def fit():
+    """Training, evaluation and prediction; each instance predicts its own data."""
     model, logs = trained(1)
-    publish(*[weight.numpy() for weight in model.trainable_weights])
-    print(f"LOSS of {JOB.index} {logs['loss']}", flush=True)
+    evaluated = model.evaluate(data(2, 1), verbose=0, return_dict=True)
+    outputs = model.predict(data(2, 1), verbose=0)
+    outputs = np.swapaxes(outputs.reshape(2, JOB.local_replicas, 4, 3), 0, 1)
+    values = [*logs["loss"], *logs["accuracy"], *evaluated.values()]
+    weights = [weight.numpy() for weight in model.trainable_weights]
+    publish(*weights, values, distributed.allgather(outputs))
+    print(f"LOGS of {JOB.index} {values}", flush=True)
 
 
 def fit_accumulating():
@@ -182,8 +226,36 @@ def fit_accumulating():
     publish(*[weight.numpy() for weight in model.trainable_weights])
 
 
-def fit_in_groups():
-    model, _ = trained(1, batch_norm_group=2)
+def fit_in_groups(replicas=2):
+    model, logs = trained(2, batch_norm_group=replicas)
+    evaluated = model.evaluate(data(2, 1), verbose=0, return_dict=True)
+    weights = [weight.numpy() for weight in model.trainable_weights]
+    publish(*weights, [*logs["loss"], *logs["accuracy"], *evaluated.values()])
+
+
+def fit_as_a_group():
+    fit_in_groups(replicas=4)
+
+
+def resumed():
+    """Training that may be killed and resumed; an instance writes files with its number."""
+    folder = pathlib.Path(sys.argv[2])
+    # Of Keras' files, with a newer NumPy.
+    warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy")
+    log = keras.callbacks.CSVLogger(folder / f"{JOB.index}.csv", append=True)
+    checkpoint = keras.callbacks.ModelCheckpoint(folder / f"{JOB.index}.keras")
+    backup = keras.callbacks.BackupAndRestore(folder / "backup", delete_checkpoint=False)
+
+    class Killed(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.is_last = epoch == 2
+
+        def on_train_batch_end(self, batch, logs=None):
+            if self.is_last and JOB.index == 1 and os.environ.get("KILLED"):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    callbacks = [log, checkpoint, backup, Killed()]
+    model, _ = trained(1, epochs=4, verbose=2, callbacks=callbacks)
     publish(*[weight.numpy() for weight in model.trainable_weights])
 
 
@@ -292,9 +364,38 @@ def session():
         publish(*opened.run([first, last]))
 
 
-def unequal():
+def full_disk():
+    """Training whose instance 0 may not write files."""
+    folder = pathlib.Path(sys.argv[2])
     model = small_model()
-    model.fit(*rows(2 * JOB.local_replicas * (3 + JOB.index)), batch_size=2, verbose=0)
+    if JOB.index == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+    checkpoint = keras.callbacks.ModelCheckpoint(folder / "model.keras")
+    model.fit(*rows(4), batch_size=2, epochs=3, callbacks=[checkpoint], verbose=0)
+
+
+def resumes_alone():
+    model = small_model()
+    if JOB.index == 0:
+        model.optimizer.iterations.assign(5)
+    model.fit(*rows(4), batch_size=2, verbose=0)
+
+
+def unequal():
+    small_model().fit(*unequal_rows(), batch_size=2, verbose=0)
+
+
+def unequal_evaluation():
+    small_model().evaluate(*unequal_rows(), batch_size=2, verbose=0)
+
+
+def unequal_validation():
+    own = rows(2 * JOB.local_replicas)
+    small_model().fit(*own, batch_size=2, validation_data=unequal_rows(), verbose=0)
+
+
+def unequal_rows():
+    return rows(2 * JOB.local_replicas * (3 + JOB.index))
 
 
 def own_train_step():

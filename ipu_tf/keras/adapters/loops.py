@@ -43,6 +43,14 @@ class LoopAdapter(Protocol):
     def callback_list_class(self) -> type:
         """The class of the list that the loop makes of callbacks."""
 
+    @property
+    def writing_callbacks(self) -> tuple[type, ...]:
+        """The classes of callbacks that write files, or send logs."""
+
+    @property
+    def resuming_callbacks(self) -> tuple[type, ...]:
+        """The classes of callbacks that also read what they have written, as training begins."""
+
     def signature(self, method: str) -> inspect.Signature:
         """Returns the signature of a method of models."""
 

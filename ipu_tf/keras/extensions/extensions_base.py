@@ -91,7 +91,7 @@ class IPUExtensions(VendorAttributes):
         self._replace_in_state(accumulation=options)
 
     def set_replication_options(self, replicated_metric_reduction_method: Any = "NONE") -> None:
-        """Sets how the logs combine the values of several replicas.
+        """Sets how the logs combine the values of all replicas; without a call, by their mean.
 
         Args:
             replicated_metric_reduction_method: A `ReplicatedMetricReductionMethod` or its name:
@@ -106,9 +106,10 @@ class IPUExtensions(VendorAttributes):
     def set_asynchronous_callbacks(self, asynchronous: bool = False) -> None:
         """Sets whether callbacks are called once a step instead of once an execution.
 
-        Callbacks then run on a separate thread while the device runs on, for each step and
-        replica; once a step if the metrics of replicas are reduced, except in `predict`. They see
-        the weights of the step that the device has reached.
+        Callbacks then run on a separate thread while the device runs on, once a step with the
+        reduced metrics of the replicas of this process; for each replica in `predict`, and if
+        `set_replication_options("NONE")` leaves the metrics unreduced. They see the weights of the
+        step that the device has reached.
 
         Args:
             asynchronous: True for once a step.

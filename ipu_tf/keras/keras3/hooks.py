@@ -33,6 +33,7 @@ from ipu_tf.keras.saving.random_states import RandomStates
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
 from ipu_tf.keras.training_state import strategy_in_force
+from ipu_tf.processes.job import acting_alone
 from ipu_tf.strategy import IPUStrategy
 
 
@@ -55,7 +56,8 @@ def _marked(name: str) -> Callable[..., Any]:
 
     @functools.wraps(getattr(keras.Model, name))
     def call(self: KerasHooks, *args: Any, **kwargs: Any) -> Any:
-        with spans.span(f"{self.name}.{name}", "checkpoint"):
+        # Keras makes variables on the way; instance 0 of a job may write without the others.
+        with spans.span(f"{self.name}.{name}", "checkpoint"), acting_alone():
             return getattr(super(KerasHooks, self), name)(*args, **kwargs)
 
     return call
@@ -94,7 +96,7 @@ class KerasHooks(IPUExtensions, keras.Model):
             RuntimeError: The configuration of the model, in an `.h5` file, lacks its options.
         """
         self._ipu_tf_option_files.check_config(self, filepath)
-        with spans.span(f"{self.name}.save", "checkpoint"):
+        with spans.span(f"{self.name}.save", "checkpoint"), acting_alone():
             return super().save(filepath, *args, **kwargs)
 
     @functools.cached_property

@@ -47,6 +47,13 @@ class Keras3Loop:
     data_class: type = KerasDataAdapter
     callback_class: type = keras.callbacks.Callback
     callback_list_class: type = keras.callbacks.CallbackList
+    writing_callbacks: tuple[type, ...] = (
+        keras.callbacks.ModelCheckpoint,
+        keras.callbacks.CSVLogger,
+        keras.callbacks.TensorBoard,
+        keras.callbacks.RemoteMonitor,
+    )
+    resuming_callbacks: tuple[type, ...] = (keras.callbacks.BackupAndRestore,)
 
     def signature(self, method: str) -> inspect.Signature:
         """Returns the signature of a method of models."""

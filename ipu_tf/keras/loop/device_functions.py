@@ -19,7 +19,7 @@ from ipu_tf.keras.loop.execution import ExecutionFunction
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.loop.update_checks import parts_of_batch
 from ipu_tf.keras.replication import replica_state
-from ipu_tf.keras.replication.instance_sums import means_over_instances
+from ipu_tf.keras.replication.replica_logs import of_all_instances, reduced_logs
 from ipu_tf.keras.replication.replicas import Replicas, replicas_of
 from ipu_tf.keras.steps.device_function import run_with
 from ipu_tf.keras.steps.own_steps import step_of_loop
@@ -51,28 +51,30 @@ class DeviceFunctions:
 
     @property
     def are_replicated(self) -> bool:
-        """Whether several replicas run the functions."""
-        return self.replicas is not None and self.replicas.count > 1
+        """Whether several replicas run the functions, those of other instances as well."""
+        return self.replicas is not None and self.replicas.total > 1
 
     def reset_metrics(self) -> None:
         """Gives every replica the metrics of the model, which were just reset."""
-        if self.replicas is not None and self.replicas.metrics is not None:
-            self.replicas.metrics.broadcast()
+        for replicas in (self.replicas, self.replicas and self.replicas.own):
+            if replicas is not None and replicas.metrics is not None:
+                replicas.metrics.broadcast()
 
     def train_function(self, model: StatefulModel) -> Callable[[Any], Any]:
         """Returns a new function that runs one execution of training."""
-        run = self._execution(model, "train_step", self._training_loop(model), _last_logs(model))
+        loop = self._training_loop(model)
         return execution.iterator_function(
-            run,
+            self._execution(model, "train_step", loop, execution.last_step),
             parts_of_batch=functools.partial(parts_of_batch, model),
-            join_logs=functools.partial(means_over_instances, name=f"logs of {model.name}"),
+            join_logs=functools.partial(_joined_logs, model),
         )
 
     def test_function(self, model: StatefulModel) -> Callable[[Any], Any]:
         """Returns a new function that runs one execution of evaluation."""
         loop = self._loop(model, "test_step")
         return execution.iterator_function(
-            self._execution(model, "test_step", loop, _last_logs(model))
+            self._execution(model, "test_step", loop, execution.last_step),
+            join_logs=functools.partial(_joined_logs, model),
         )
 
     def predict_function(self, model: StatefulModel) -> Callable[[list[Any]], Any]:
@@ -91,7 +93,8 @@ class DeviceFunctions:
 
     def _loop(self, model: StatefulModel, step: str) -> DeviceLoop:
         run_step = run_with(model.distribute_strategy, step_of_loop(model, step))
-        return DeviceLoop(run_step, self._replicated(model))
+        replicas = self._replicated(model)
+        return DeviceLoop(run_step, replicas.own or replicas)
 
     def _training_loop(self, model: StatefulModel) -> DeviceLoop:
         replicas, accumulation = self._replicated(model), accumulation_of_model(model)
@@ -117,7 +120,7 @@ class DeviceFunctions:
         return ExecutionFunction(
             loop,
             program=f"{model.name}.{step}",
-            replicas=self._replicated(model).count,
+            replicas=self._replicated(model).local,
             steps=lambda: model.steps_per_execution,
             summarise=summarise,
             results=self.results if calls_back_for_steps(model, step) else None,
@@ -160,5 +163,10 @@ def calls_back_for_steps(model: StatefulModel, step: str) -> bool:
     return step == "predict_step" or not is_summed
 
 
-def _last_logs(model: StatefulModel) -> Callable[[Any], Any]:
-    return execution.last_logs(model.ipu_training_state.replication.metric_reduction)
+def _joined_logs(model: StatefulModel, logs: dict[str, Any]) -> dict[str, Any]:
+    """Returns the logs that callbacks see from those of the replicas here."""
+    everywhere = of_all_instances(logs, name=f"logs of {model.name}")
+    reduced: dict[str, Any] = reduced_logs(
+        everywhere, model.ipu_training_state.replication.metric_reduction
+    )
+    return reduced

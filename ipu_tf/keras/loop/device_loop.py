@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras import tree
 
 from ipu_tf.feeds import shared_programs
+from ipu_tf.keras.replication.instance_batches import of_whole_group
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps.device_function import Step
 from ipu_tf.keras.steps.training_steps import TrainingSteps
@@ -91,9 +92,10 @@ class DeviceLoop:
                 them before the loop ends to the program.
 
         Returns:
-            The results of the steps, with leading axes `[length, replicas]`.
+            The results of the steps, with leading axes `[length, replicas]`, of the replicas that
+                the job gave this process.
         """
-        outfeed = _Outfeed(self._result_spec(batch_spec), length * self._replicas.count, publish)
+        outfeed = _Outfeed(self._result_spec(batch_spec), length * self._replicas.local, publish)
         for state in (self._replicas.group_state, self._replicas.metrics):
             if state is not None:
                 state.broadcast_changes()
@@ -116,7 +118,9 @@ class DeviceLoop:
             return carry
 
         carry = repeat(updates, update, outfeed.empty())
-        return outfeed.results(carry, (length, self._replicas.count))
+        if self._replicas.group_state is not None:
+            self._replicas.group_state.leave()
+        return outfeed.results(carry, (length, self._replicas.local))
 
     def _result_spec(self, batch_spec: Any) -> Any:
         """Returns shapes and types of one replica's results."""
@@ -130,7 +134,9 @@ class DeviceLoop:
     ) -> Carry:
         """Runs one step on every replica."""
         batches = read(step)
-        first = step * self._replicas.count
+        if self._replicas.span > 1:
+            batches = of_whole_group(batches, self._replicas, name="a step")
+        first = step * self._replicas.local
         if self._training is None:
             return repeat(
                 self._replicas.count,
@@ -143,21 +149,32 @@ class DeviceLoop:
         return repeat(
             self._replicas.groups,
             lambda index, inner: outfeed.write_group(
-                inner, first + index * group, group, self._on_group(batches, index, micro_batch)
+                inner,
+                first + index * group,
+                self._own_members,
+                self._on_group(batches, index, micro_batch),
             ),
             carry,
         )
 
+    @property
+    def _own_members(self) -> range:
+        """The members of a group whose results this process has."""
+        if self._replicas.span == 1:
+            return range(self._replicas.group)
+        first = self._replicas.first_local
+        return range(first, first + self._replicas.local)
+
     def _on_replica(self, batches: Any, replica: tf.Tensor) -> Any:
-        if self._replicas.count == 1:
-            return self.step(batches)
         state, metrics = self._replicas.group_state, self._replicas.metrics
         group = replica // self._replicas.group
         if state is not None:
             state.load(group)
         if metrics is not None:
             metrics.load(replica)
-        results = self.step(_map(lambda leaf: leaf[replica], batches))
+        if self._replicas.count > 1:
+            batches = _map(lambda leaf: leaf[replica], batches)
+        results = self.step(batches)
         if state is not None:
             state.store(group)
         if metrics is not None:
@@ -204,11 +221,11 @@ class _Outfeed:
         leaves = tree.flatten(results)
         return tuple(array.write(index, leaf) for array, leaf in zip(carry, leaves, strict=True))
 
-    def write_group(self, carry: Carry, first: tf.Tensor, count: int, results: Any) -> Carry:
-        """Returns `carry` with results that have a leading axis of `count` replicas in it."""
-        for member in range(count):
+    def write_group(self, carry: Carry, first: tf.Tensor, members: range, results: Any) -> Carry:
+        """Returns `carry` with the results of members of a group, their leading axis, in it."""
+        for index, member in enumerate(members):
             part = tree.map_structure(lambda leaf, member=member: leaf[member], results)
-            carry = self.write(carry, first + member, part)
+            carry = self.write(carry, first + index, part)
         return carry
 
     def results(self, carry: Carry, leading: tuple[int, int]) -> Any:

@@ -22,7 +22,6 @@ from ipu_tf.keras.loop import jitting
 from ipu_tf.keras.loop.device_loop import DeviceLoop
 from ipu_tf.keras.loop.host_marks import WaitsForData, taken_by_host
 from ipu_tf.keras.loop.step_results import StepResults
-from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 
 
 class ExecutionFunction:
@@ -167,7 +166,7 @@ def iterator_function(
     execution: ExecutionFunction,
     *,
     parts_of_batch: Callable[[int], int | None] = lambda samples: None,
-    join_logs: Callable[[Any], Any] = lambda logs: logs,
+    join_logs: Callable[[Any], Any],
 ) -> Callable[[Any], Any]:
     """Returns Keras' `train_function` or `test_function`.
 
@@ -175,7 +174,7 @@ def iterator_function(
         execution: Runs the steps of an execution.
         parts_of_batch: Maps the samples of a single batch, without an infeed, to the number of
             steps that it is split into, or to None for one step of the whole batch.
-        join_logs: Combines the logs of all instances of the job.
+        join_logs: Combines the logs of all replicas of the job.
 
     Returns:
         A function that maps an iterator over batches, or an `InfeedIterator`, to the logs of its
@@ -218,19 +217,13 @@ def predict_function(execution: ExecutionFunction) -> Callable[[list[Any]], Any]
     return function
 
 
-def last_logs(reduction: Reduction) -> Callable[[Any], Any]:
-    """Returns a function that maps the logs of all steps and replicas to those of an execution.
+def last_step(logs: Any) -> Any:
+    """Returns the logs of the last step, with an axis for several replicas.
 
     Args:
-        reduction: How the replicas' values at the last step are reduced.
+        logs: Tensors of shape `[steps, replicas, ...]`.
     """
-    reduce = {
-        Reduction.NONE: lambda values: values[-1],
-        Reduction.LIST: lambda values: values if values.shape[0] > 1 else values[-1],
-        Reduction.SUM: lambda values: tf.reduce_sum(values, axis=0),
-        Reduction.MEAN: lambda values: tf.reduce_mean(values, axis=0),
-    }[reduction]
-    return lambda logs: tree.map_structure(lambda leaf: reduce(leaf[-1]), logs)
+    return tree.map_structure(lambda leaf: leaf[-1], logs)
 
 
 def concatenated(outputs: Any) -> Any:

@@ -15,6 +15,7 @@ from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.loop import cost_line
 from ipu_tf.keras.loop.device_functions import calls_back_for_steps
 from ipu_tf.keras.loop.host_marks import marked_callbacks
+from ipu_tf.keras.loop.job_callbacks import callbacks_of_instance
 from ipu_tf.keras.loop.nan_cause import naming_the_cause
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.loop.stepwise_callbacks import StepwiseCallbackList
@@ -43,8 +44,10 @@ def method_callbacks(
         stack.enter_context(naming_the_cause())
         if not isinstance(callbacks, loop.callback_list_class):
             settings = _settings(model, arguments, infeed)
-            if "epochs" in arguments and cost_line.is_printed(arguments["verbose"]):
-                own = tree.flatten(callbacks) if callbacks else []
+            trains = "epochs" in arguments
+            own = tree.flatten(callbacks) if callbacks else []
+            callbacks = own = callbacks_of_instance(own, loop, trains=trains)
+            if trains and cost_line.is_printed(arguments["verbose"]):
                 callbacks = [*own, in_keras(cost_line.CostLine, loop.callback_class)(own)]
             if calls_back_for_steps(model, step):
                 callbacks = in_keras(StepwiseCallbackList, loop.callback_list_class)(

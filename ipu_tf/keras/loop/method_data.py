@@ -201,9 +201,9 @@ class MethodData:
             prefetch_depth=depth,
             of_update=steps_of_update(model) if trains else inference_depth(model),
         )
-        if trains:
-            check_equal_steps(infeed.schedule.steps, name=f"`fit` of model '{model.name}'")
-        else:
+        if step != "predict_step":
+            check_equal_steps(infeed.schedule.steps, name=wanted.subject)
+        if not trains:
             check_inference_steps(model, infeed.schedule.steps_per_execution)
         return infeed
 

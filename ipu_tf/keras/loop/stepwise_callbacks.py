@@ -11,6 +11,7 @@ from keras import tree
 
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
+from ipu_tf.keras.replication.replica_logs import reduced_logs
 
 Call = Callable[[int, Any], None]
 Logs = Callable[[list[Any]], list[dict[str, Any]]]
@@ -140,12 +141,7 @@ def step_logs(values: list[Any], reduction: Reduction) -> list[dict[str, Any]]:
     """
     if reduction is Reduction.NONE:
         return values
-    reduce: Callable[[Any], Any] = {
-        Reduction.LIST: lambda stacked: stacked if len(stacked) > 1 else stacked[0],
-        Reduction.SUM: lambda stacked: stacked.sum(axis=0),
-        Reduction.MEAN: lambda stacked: stacked.mean(axis=0),
-    }[reduction]
-    return [tree.map_structure(lambda *leaves: reduce(np.stack(leaves)), *values)]
+    return [reduced_logs(tree.map_structure(lambda *leaves: np.stack(leaves), *values), reduction)]
 
 
 def step_outputs(values: list[Any]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from ipu_tf.keras.loop.step_checks import check_step
 from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.own_steps import has_own
 from ipu_tf.keras.training_state import StatefulModel
+from ipu_tf.processes.instances import instances
 from ipu_tf.strategy.infeed_iterator import stock_dataset_iterators
 
 _LOOP_OF_ITS_OWN = (
@@ -79,6 +80,8 @@ class TrainingLoop:
         if not has_own(model, step):
             overrides.check_call_arguments(model, method)
         arguments = _arguments(model, method, args, kwargs)
+        if "verbose" in arguments and instances().index:
+            arguments["verbose"] = 0  # Instance 0 shows the progress of all.
         # Keras reads its iterators eagerly in some places.
         with stock_dataset_iterators(), self._about_to_run(step):
             call = self._data.prepare(model, method, arguments)

@@ -109,6 +109,7 @@ class GradientAccumulator:
                 first=here.first_group // shared,
                 count=here.groups // shared,
                 group=here.all_groups // shared,
+                span=here.span,
                 name=self._name,
                 program=self.program,
             )

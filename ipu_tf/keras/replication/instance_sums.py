@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.keras.replication.instance_values import first_difference, gathered
 from ipu_tf.processes.calls import CollectiveCall
 from ipu_tf.processes.job import communicator
-from ipu_tf.processes.reduction_tree import pairs
+from ipu_tf.processes.reduction_tree import pairs, reduced
 
 
 def tree_sum(values: tf.Tensor) -> tf.Tensor:
@@ -36,6 +37,7 @@ def over_instances(
     group: int,
     name: str,
     program: str = "",
+    span: int = 1,
 ) -> list[tf.Tensor]:
     """Returns the sums over all replicas, the same bits on all instances.
 
@@ -47,6 +49,7 @@ def over_instances(
         group: Replicas of all instances.
         name: What is summed, for errors.
         program: The fingerprint of the program that made the values.
+        span: Instances that have the same values, one after the other.
     """
     shapes = [value.shape[1:] for value in values]
 
@@ -67,36 +70,16 @@ def over_instances(
             reduction="add",
             program=program,
         )
-        total = job.all_reduce(call, packed, first=first, count=count, group=group)
+        if span == 1:
+            total = job.all_reduce(call, packed, first=first, count=count, group=group)
+        else:
+            (rows,) = gathered([packed], name=name)
+            total = reduced(dict(enumerate(rows[::span])), group, np.add)
         parts = np.split(total, np.cumsum([shape.num_elements() for shape in shapes])[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     found = tf.numpy_function(exchange, values, [tf.float32] * len(values))
     return [tf.ensure_shape(one, shape) for one, shape in zip(found, shapes, strict=True)]
-
-
-def means_over_instances(logs: Any, *, name: str) -> Any:
-    """Returns the means over all instances of a dict of scalars or vectors; alone, the logs.
-
-    Args:
-        logs: NumPy arrays or numbers by their names.
-        name: What is averaged, for errors.
-    """
-    job = communicator()
-    if job is None or not logs:
-        return logs
-    rows = {key: np.asarray(value) for key, value in logs.items()}
-    packed = np.concatenate([row.reshape(-1) for row in rows.values()]).astype(np.float64)
-    shape = ", ".join(f"{key} {list(row.shape)}" for key, row in rows.items())
-    call = CollectiveCall(
-        kind="all-reduce", name=name, dtype="float64", shape=shape, reduction="mean"
-    )
-    means = job.all_reduce(call, packed[np.newaxis], first=job.rank) / job.size
-    parts = np.split(means, np.cumsum([row.size for row in rows.values()])[:-1])
-    return {
-        key: part.reshape(row.shape).astype(row.dtype)
-        for (key, row), part in zip(rows.items(), parts, strict=True)
-    }
 
 
 def check_equal_steps(steps: int | None, *, name: str) -> None:
@@ -109,15 +92,11 @@ def check_equal_steps(steps: int | None, *, name: str) -> None:
     Raises:
         ValueError: An instance has another number.
     """
-    job = communicator()
-    if job is None:
-        return
-    call = CollectiveCall(kind="all-gather", name=f"steps of {name}")
-    found = [text.decode() for text in job.all_gather(call, str(steps).encode())]
-    other = next((index for index, text in enumerate(found) if text != found[0]), None)
-    if other is not None:
+    different = first_difference(steps, name=f"steps of {name}")
+    if different is not None:
+        first, other, others = different
         raise ValueError(
-            f"{name}: the shards of the data differ in length: instance 0 has {found[0]} steps an "
-            f"epoch, instance {other} has {found[other]}. Cut them to the same number of batches "
-            "with dataset.take, or set steps_per_epoch."
+            f"{name}: the shards of the data differ in length: instance 0 has {first} steps an "
+            f"epoch, instance {other} has {others}. Cut them to the same number of batches with "
+            "dataset.take, or set steps_per_epoch."
         )

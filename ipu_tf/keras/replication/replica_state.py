@@ -58,13 +58,24 @@ def check_shares(replicas: int) -> None:
 def check_group(replicas: int, group: int) -> None:
     """Checks that replicas divide into groups for batch-norm statistics.
 
+    Args:
+        replicas: Replicas of this instance.
+        group: Replicas of a group.
+
     Raises:
-        ValueError: `group` does not divide `replicas`.
+        ValueError: `group` does not divide the number of replicas, or cuts through an instance.
     """
-    if replicas % group:
+    total = replicas * instances().count
+    if total % group:
         raise ValueError(
             "`norms.experimental.distributed_batch_norm_replica_group_size` must divide the "
-            f"number of replicas. Received: {group}, with {replicas} replicas."
+            f"number of replicas. Received: {group}, with {total} replicas."
+        )
+    if replicas % group and group % replicas:
+        raise ValueError(
+            "`norms.experimental.distributed_batch_norm_replica_group_size` must be a divisor or a "
+            f"multiple of the replicas of an instance. Received: {group}, with {replicas} of "
+            f"{total} replicas in each instance. Start another number of instances."
         )
 
 
@@ -103,7 +114,7 @@ class ReplicaState:
     def broadcast_changes(self) -> None:
         """Gives every replica the values of those variables that were changed from outside."""
         for variable, values, is_seed in self._all():
-            changed = _differ(tf.convert_to_tensor(variable), values[self._copies - 1])
+            changed = _differ(tf.convert_to_tensor(variable), self._last(values, is_seed))
             values.assign(tf.where(changed, self._spread(variable, is_seed), values))
 
     def load(self, replica: tf.Tensor) -> None:
@@ -116,6 +127,12 @@ class ReplicaState:
         for variable, values, _ in self._all():
             values.scatter_update(tf.IndexedSlices(variable[tf.newaxis], replica[tf.newaxis]))
 
+    def leave(self) -> None:
+        """Sets random states to those of the last replica of all instances, for files."""
+        for variable, values, is_seed in self._all():
+            if is_seed and self._later:
+                variable.assign(self._last(values, is_seed))
+
     def _all(self) -> zip[tuple[tf.Variable, tf.Variable, bool]]:
         return zip(self._variables, self._values, self._is_seed, strict=True)
 
@@ -124,11 +141,19 @@ class ReplicaState:
         if not is_seed:
             return copies
         # The last replica continues with the model's own seed, as with all other values.
-        last = self._copies + self._later - 1
-        apart = [(last - copy) * _SEED_STRIDE % 2**32 for copy in range(self._copies)]
-        offsets = tf.reshape(tf.constant(apart, copies.dtype), [-1, *[1] * variable.shape.rank])
-        first = tf.one_hot(0, variable.shape[-1], dtype=copies.dtype)
-        return copies + offsets * first  # A state is (seed, counter).
+        offsets = [self._offset(copies, copy) for copy in range(self._copies)]
+        return copies + tf.stack(offsets)
+
+    def _last(self, values: tf.Tensor, is_seed: bool) -> tf.Tensor:
+        """Returns the values of the last replica here; random states of the last one of all."""
+        last = values[self._copies - 1]
+        return last - self._offset(values, self._copies - 1) if is_seed and self._later else last
+
+    def _offset(self, values: tf.Tensor, copy: int) -> tf.Tensor:
+        """Returns what sets the random state of a replica apart from that of the last one."""
+        apart = (self._copies + self._later - 1 - copy) * _SEED_STRIDE % 2**32
+        first = tf.one_hot(0, values.shape[-1], dtype=values.dtype)  # A state is (seed, counter).
+        return tf.constant(apart, values.dtype) * first
 
 
 def _differ(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

@@ -53,17 +53,18 @@ class WeightUpdate:
         )
         optimizer = model.optimizer
         self._gradient_counts: CapturedGradientCounts | None = None
-        if replicas.instances > 1 and accumulation.replicated_optimizer_state_sharding:
+        job = replicas.instances * replicas.span
+        if job > 1 and accumulation.replicated_optimizer_state_sharding:
             raise NotImplementedError(
                 f"Model '{model.name}': `replicated_optimizer_state_sharding` shares out the "
                 "optimizer state over the replicas of one instance, not over those of "
-                f"{replicas.instances}. Set it to False, or start one instance."
+                f"{job}. Set it to False, or start one instance."
             )
         if optimizer is not None and optimizer.counts_captured_gradients:
-            if replicas.instances > 1:
+            if job > 1:
                 raise NotImplementedError(
                     f"Model '{model.name}': the optimizer counts captured gradients, which are not "
-                    f"summed over {replicas.instances} instances. Start one instance, which drives "
+                    f"summed over {job} instances. Start one instance, which drives "
                     "all replicas, or scale the loss by a constant."
                 )
             self._gradient_counts = CapturedGradientCounts(optimizer.stock)

@@ -45,6 +45,13 @@ class TfKerasLoop:
     data_class: type = tf.distribute.DistributedDataset
     callback_class: type = tf_keras.callbacks.Callback
     callback_list_class: type = tf_keras.callbacks.CallbackList
+    writing_callbacks: tuple[type, ...] = (
+        tf_keras.callbacks.ModelCheckpoint,
+        tf_keras.callbacks.CSVLogger,
+        tf_keras.callbacks.TensorBoard,
+        tf_keras.callbacks.RemoteMonitor,
+    )
+    resuming_callbacks: tuple[type, ...] = (tf_keras.callbacks.BackupAndRestore,)
 
     def signature(self, method: str) -> inspect.Signature:
         """Returns the signature of a method of models."""

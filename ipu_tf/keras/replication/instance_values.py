@@ -1,0 +1,62 @@
+"""Values of the instances of a job, gathered on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu_tf.processes.calls import CollectiveCall
+from ipu_tf.processes.job import communicator
+
+Array = np.ndarray[Any, Any]
+
+
+def gathered(arrays: Sequence[Array], *, name: str, members: range | None = None) -> list[Array]:
+    """Returns the arrays of instances, one after the other along their first axes.
+
+    Args:
+        arrays: Arrays of the same shapes and types in all of them.
+        name: What is gathered, for errors.
+        members: The instances that take part, this one among them; None for all.
+    """
+    job = communicator()
+    if job is None:
+        return list(arrays)
+    call = CollectiveCall(
+        kind="all-gather",
+        name=name,
+        shape=", ".join(f"{array.dtype} {list(array.shape)}" for array in arrays),
+        replicas="" if members is None else f"instances {members[0]} to {members[-1]}",
+    )
+    texts = job.all_gather(call, b"".join(array.tobytes() for array in arrays), members=members)
+    found, start = [], 0
+    for array in arrays:
+        parts = [text[start : start + array.nbytes] for text in texts]
+        start += array.nbytes
+        found.append(
+            np.concatenate([np.frombuffer(p, array.dtype).reshape(array.shape) for p in parts])
+        )
+    return found
+
+
+def first_difference(value: object, *, name: str) -> tuple[str, int, str] | None:
+    """Returns the value of instance 0, and the first instance with another and its value.
+
+    Args:
+        value: That of this instance; its text is compared.
+        name: What is compared, for errors.
+
+    Returns:
+        None if the values of all instances are equal, or this is the only one.
+    """
+    job = communicator()
+    if job is None:
+        return None
+    call = CollectiveCall(kind="all-gather", name=name)
+    found = [text.decode() for text in job.all_gather(call, str(value).encode())]
+    for index, text in enumerate(found):
+        if text != found[0]:
+            return found[0], index, text
+    return None

@@ -1,0 +1,35 @@
+"""Files that are whole at any time: written beside and renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+@contextlib.contextmanager
+def written_whole(path: Any, *, is_file: bool) -> Iterator[Any]:
+    """Yields the path to write a file to, which replaces the one of the given path at the end.
+
+    A process that is killed, or that finds the disk full, leaves the earlier file as it is.
+
+    Args:
+        path: Where the file is to be.
+        is_file: Whether a single file of that path is written. Otherwise, and for a path that is
+            not on this machine, the path itself is yielded.
+    """
+    if not is_file or not isinstance(path, str | os.PathLike) or "://" in str(path):
+        yield path
+        return
+    whole = Path(os.path.realpath(path))
+    if not whole.parent.is_dir() or whole.is_dir():
+        yield path  # The error is that of the writer.
+        return
+    part = whole.with_name(f".{os.getpid()}-{whole.name}")
+    try:
+        yield str(part)
+        part.replace(whole)
+    finally:
+        part.unlink(missing_ok=True)
