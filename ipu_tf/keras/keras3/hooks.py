@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -30,6 +30,7 @@ from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.saving.model_files import OptionFiles, read_options, take_options
 from ipu_tf.keras.saving.options_config import set_options
 from ipu_tf.keras.saving.random_states import RandomStates
+from ipu_tf.keras.saving.whole_files import written_whole
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
 from ipu_tf.keras.training_state import strategy_in_force
@@ -56,7 +57,6 @@ def _marked(name: str) -> Callable[..., Any]:
 
     @functools.wraps(getattr(keras.Model, name))
     def call(self: KerasHooks, *args: Any, **kwargs: Any) -> Any:
-        # Keras makes variables on the way; instance 0 of a job may write without the others.
         with spans.span(f"{self.name}.{name}", "checkpoint"), acting_alone():
             return getattr(super(KerasHooks, self), name)(*args, **kwargs)
 
@@ -84,20 +84,42 @@ class KerasHooks(IPUExtensions, keras.Model):
     test_on_batch = _on_ipu("test_on_batch")
     predict_on_batch = _on_ipu("predict_on_batch")
 
-    save_weights = _marked("save_weights")
     load_weights = _marked("load_weights")
     export = _marked("export")
 
+    @functools.wraps(keras.Model.save_weights)
+    def save_weights(
+        self, filepath: Any, overwrite: bool = True, max_shard_size: Any = None
+    ) -> Any:
+        """Writes the weights; see `keras.Model.save_weights`."""
+        is_file = overwrite and max_shard_size is None
+        with self._writing("save_weights", filepath, is_file=is_file) as path:
+            return super().save_weights(path, overwrite, max_shard_size)
+
     @functools.wraps(keras.Model.save)
-    def save(self, filepath: Any, *args: Any, **kwargs: Any) -> Any:
+    def save(
+        self, filepath: Any, overwrite: bool = True, zipped: bool | None = None, **kwargs: Any
+    ) -> Any:
         """Writes the model with its options; see `keras.Model.save`.
 
         Raises:
             RuntimeError: The configuration of the model, in an `.h5` file, lacks its options.
         """
         self._ipu_tf_option_files.check_config(self, filepath)
-        with spans.span(f"{self.name}.save", "checkpoint"), acting_alone():
-            return super().save(filepath, *args, **kwargs)
+        is_file = overwrite and zipped is not False
+        with self._writing("save", filepath, is_file=is_file) as path:
+            return super().save(path, overwrite, zipped, **kwargs)
+
+    @contextlib.contextmanager
+    def _writing(self, name: str, path: Any, *, is_file: bool) -> Iterator[Any]:
+        """Yields the path that a method of Keras writes to."""
+        # Keras makes variables on the way; instance 0 of a job may write without the others.
+        with (
+            spans.span(f"{self.name}.{name}", "checkpoint"),
+            acting_alone(),
+            written_whole(path, is_file=is_file) as written,
+        ):
+            yield written
 
     @functools.cached_property
     def ipu_training_loop(self) -> TrainingLoop:
