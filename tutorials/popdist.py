@@ -18,21 +18,18 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig
 from ipu_tf.distributed.popdist_strategy import PopDistStrategy
-from ipu_tf.processes.instances import Instances, instances
+from ipu_tf.processes.instances import instances
 from tutorials import digits
 
 BATCH_SIZE = 16  # Of each replica.
 
 
-def own_batches(job: Instances) -> tuple[tf.data.Dataset, int]:
-    """The batches of this instance's replicas, and their number, the same in all instances."""
-    x, y = digits.load_digits()
-    steps = len(x) // (BATCH_SIZE * job.total_replicas)
-    batches = np.arange(steps * job.total_replicas).reshape(steps, job.total_replicas)
-    own = batches[:, job.replica_offset : job.replica_offset + job.local_replicas].ravel()
-    rows = (own[:, np.newaxis] * BATCH_SIZE + np.arange(BATCH_SIZE)).ravel()
-    dataset = tf.data.Dataset.from_tensor_slices((x[rows], y[rows]))
-    return dataset.batch(BATCH_SIZE, drop_remainder=True), len(own)
+def batches(replicas: int) -> tuple[tf.data.Dataset, int]:
+    """The batches of all replicas, and the number of steps that each of them runs."""
+    dataset = tf.data.Dataset.from_tensor_slices(digits.load_digits())
+    dataset = dataset.batch(BATCH_SIZE, drop_remainder=True)
+    steps = int(dataset.cardinality()) // replicas
+    return dataset.take(steps * replicas), steps
 
 
 def accuracy(weights: list[np.ndarray]) -> float:
@@ -51,15 +48,17 @@ def main(arguments: list[str] | None = None) -> None:
     cfg.auto_select_ipus = job.local_replicas
     cfg.configure_ipu_system()
     keras.utils.set_random_seed(1)
-    with PopDistStrategy().scope():
+    strategy = PopDistStrategy()
+    with strategy.scope():
         model = digits.make_model()
-        dataset, count = own_batches(job)
+        dataset, steps = batches(job.total_replicas)
         model.compile(
             optimizer=keras.optimizers.SGD(0.2 / job.total_replicas),
             loss=digits.loss(),
-            steps_per_execution=count // job.local_replicas,
+            steps_per_execution=steps,
         )
-        model.fit(dataset, epochs=epochs, shuffle=False, verbose=0)
+        own = strategy.experimental_distribute_dataset(dataset)
+        model.fit(own, epochs=epochs, shuffle=False, verbose=0)
     if job.index == 0:
         weights = model.get_weights()
         digest = hashlib.sha256(b"".join(weight.tobytes() for weight in weights)).hexdigest()
