@@ -185,7 +185,7 @@ def test_an_operand_in_pieces_is_copied_only_where_it_does_not_arrive():
 def test_a_copy_moves_between_tiles_or_within_one():
     variables = [("group/x", [40, 40, 0, 0], 0), ("group/y", [40, 0, 40, 0], 0)]
     (step,) = lowered(variables=variables, steps=[(Kind.COPY, 0, PROGRAM, 0, [(0, 80, 80)])]).steps
-    assert (step.layer, step.name) == ("group", "copy x to y")
+    assert (step.layer, step.name) == ("group/copy x to y", "copy x to y")
     (superstep,) = step.supersteps
     assert superstep.exchange_bytes == 40
     figures = superstep.tile_figures
@@ -246,8 +246,8 @@ def test_before_a_run_programs_functions_and_repeats_count_once():
     ]
     program = lowered(vertices=[(WORKER, 0, 0, 10), (WORKER, 1, 0, 10)], steps=steps)
     assert [(step.layer, step.name, step.repeats) for step in program.steps] == [
-        ("group", "second", 5),
-        ("", "first", 5),
+        ("group/second", "second", 5),
+        ("first", "first", 5),
     ]
     assert "Nothing has run yet" in program.notes[0]
 

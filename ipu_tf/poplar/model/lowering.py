@@ -1,4 +1,7 @@
-"""Lowers a graph of Poplar, with what ran of it, to a device program."""
+"""Lowers a graph of Poplar, with what ran of it, to a device program.
+
+Reports list compute sets, copies and variables where they have the layers of a model.
+"""
 
 from __future__ import annotations
 
@@ -165,11 +168,10 @@ def _step(
     else:
         name, opcode = f"{_DECISIONS[kind]} {number}", "control"
         made = (decision(_DECISIONS[kind], 1, target),)
-    layer, _, last = name.rpartition("/")
     return Step(
-        name=last or name or opcode,
+        name=name.rpartition("/")[2] or opcode,
         opcode=opcode,
-        layer=layer,
+        layer=name if kind in (Kind.EXECUTE, Kind.COPY) else "",
         phase="forward",
         supersteps=made,
         repeats=runs,

@@ -170,11 +170,10 @@ class Memory:
         ends = np.append(begins, len(tile_bytes))[1:]
         most = np.maximum.reduceat(tile_bytes, begins)
         total = int(tile_bytes.sum())
-        layer, _, last = name.rpartition("/")
         return [
             Tensor(
-                name=last or name,
-                layer=layer,
+                name=name.rpartition("/")[2] or name,
+                layer=name,
                 category=category,
                 footprint=Footprint(first_tile=begin, tiles=end - begin, tile_bytes=size),
                 bytes=total,

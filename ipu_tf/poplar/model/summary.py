@@ -112,7 +112,7 @@ def _steps(program: DeviceProgram) -> Iterator[str]:
 
 
 def _step(step: Step) -> Iterator[str]:
-    name = f"{step.layer}/{step.name}" if step.layer else step.name
+    name = step.layer or step.name
     times = f", {step.repeats:,} times" if step.repeats != 1 else ""
     yield _row(f"{name} ({step.opcode}{times})", f"{step.cycles:,} cycles")
     for one in step.supersteps:
