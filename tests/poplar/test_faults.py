@@ -64,6 +64,8 @@ FAULTS = {
         "its field d has elements of double, which is no type of tensors",
     ),
     "field of its own": (CONNECTION, "Field 'd' of vertex 0 (A) of compute set 'set' is of the"),
+    "file of another executable": (LOAD, "this is no executable that this machine wrote"),
+    "file that ends early": (LOAD, "Executable::deserialize: the file ends too early."),
     "write behind a field": (
         RUNTIME,
         "A codelet writes element 5 of field 'out', which has 4: vertex 0 (tests::Outside) of "

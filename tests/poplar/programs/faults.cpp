@@ -155,6 +155,19 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
     {"profile of a CPU",
      [](Parts&) { Engine(Graph(Target::createCPUTarget()), Sequence()).printProfileSummary(std::cout); }},
     {"options of the environment", [](Parts& p) { p.Run(); }},
+    {"file of another executable",
+     [](Parts&) {
+       std::stringstream file("ipu_tf executable 0\n");
+       Executable::deserialize(file);
+     }},
+    {"file that ends early",
+     [](Parts& p) {
+       std::stringstream file;
+       compileGraph(p.graph, {Execute(p.set)}).serialize(file);
+       const std::string text = file.str();
+       std::stringstream part(text.substr(0, text.size() / 2));
+       Executable::deserialize(part);
+     }},
     {"write inside", [](Parts& p) { p.WriteOutside(0, 3); }},
     {"write behind a field", [](Parts& p) { p.WriteOutside(0, 5); }},
     {"write before a field", [](Parts& p) { p.WriteOutside(0, -1); }},

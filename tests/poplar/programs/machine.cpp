@@ -37,6 +37,13 @@ Tensor Variable(Graph& graph, Type type, std::vector<std::size_t> shape, const s
   return tensor;
 }
 
+// An engine of an executable that was a file in between.
+Engine Stored(const Graph& graph, const std::vector<Program>& programs) {
+  std::stringstream file;
+  compileGraph(graph, programs).serialize(file);
+  return Engine(Executable::deserialize(file));
+}
+
 void TestFields(const Device& device) {
   Graph graph(device);
   graph.addCodelets("codelets.cpp");
@@ -79,7 +86,7 @@ void TestFields(const Device& device) {
   const ComputeSet after = graph.addComputeSet("after");
   const VertexRef registers = graph.addVertex(after, "tests::WorkersOfRegister", {{"data", data}});
   graph.setTileMapping(registers, 2);
-  Engine engine(graph, Sequence(Execute(set), Execute(after)));
+  Engine engine = Stored(graph, {Sequence(Execute(set), Execute(after))});
   engine.loadAndRun(device);
   CHECK(Read<float>(engine, "out", 8) == (std::vector<float>{11, 22, 31, 42, 2, 44, 82, 124}));
   const std::vector<std::uint16_t> bits = Read<std::uint16_t>(engine, "half", 2);
@@ -119,7 +126,7 @@ void TestControlFlow(const Device& device) {
   main.add(Call(function));
   Sequence copied = main;
   main.add(set_to(9, 5));
-  Engine engine(graph, {main, copied});
+  Engine engine = Stored(graph, {main, copied});
   engine.load(device);
   engine.run(1);
   CHECK(Read<int>(engine, "log", 6) == (std::vector<int>{3, 7, 2, 70, 5, 0}));

@@ -24,7 +24,7 @@ using ProgressFunc = std::function<void(int step, int steps)>;
 class Executable {
  public:
   Executable() = default;
-  // Raises poplar_error: files of executables are not supported.
+  // A file of this machine, with the codelets' code in it: deserialize only what you trust.
   void serialize(std::ostream& out) const;
   static Executable deserialize(std::istream& in);
 

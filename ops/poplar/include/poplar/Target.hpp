@@ -14,6 +14,10 @@
 namespace poplar {
 inline namespace ipu_tf {
 
+namespace detail {
+struct TargetFile;
+}
+
 class Target {
  public:
   Target() = default;
@@ -50,6 +54,7 @@ class Target {
  private:
   friend class IPUModel;
   friend class Graph;
+  friend struct detail::TargetFile;
 
   TargetType type_ = TargetType::IPU;
   std::string version_;

@@ -243,6 +243,7 @@ std::vector<std::shared_ptr<const VertexType>> Load(const std::string& library, 
   std::istringstream text(description);
   std::vector<std::shared_ptr<const VertexType>> found;
   VertexType type;
+  type.library = library;
   std::size_t names = 0;
   std::size_t fields = 0;
   std::size_t place = 0;
@@ -466,8 +467,8 @@ std::vector<std::shared_ptr<const VertexType>> CompileCodelets(const std::string
   return Load(CompileToLibrary(RealPath(source), flags, what), what);
 }
 
-std::string WriteToCache(const std::string& text) {
-  const std::string path = CacheFolder() + "/" + Digest(text) + ".cpp";
+std::string WriteToCache(const std::string& text, const std::string& suffix) {
+  const std::string path = CacheFolder() + "/" + Digest(text) + suffix;
   if (Exists(path)) return path;
   const std::string unfinished = path + "." + std::to_string(getpid());
   Write(unfinished, text);

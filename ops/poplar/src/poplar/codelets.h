@@ -51,6 +51,7 @@ struct VertexType {
   std::string refusal;
   // Calls compute() of a vertex whose fields are at `state`, once for each worker if it has several.
   void (*compute)(void* state) = nullptr;
+  std::string library;        // The path that it was loaded from.
   bool reads_cycles = false;  // A codelet of its library does.
   // Path of the build that counts instructions, without its suffixes, and the number of the type there.
   std::string counted_library;
@@ -85,7 +86,7 @@ std::string CompileToLibrary(const std::string& source, const std::string& flags
 std::string RealPath(const std::string& path);
 
 // Puts text into the folder of the cache and returns the path of the file.
-std::string WriteToCache(const std::string& text);
+std::string WriteToCache(const std::string& text, const std::string& suffix = ".cpp");
 
 }  // namespace detail
 }  // namespace ipu_tf

@@ -422,14 +422,5 @@ Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs,
   return executable;
 }
 
-void Executable::serialize(std::ostream&) const {
-  throw poplar_error(
-      "Executable::serialize: files of executables are not supported. Compile the graph in each process.");
-}
-
-Executable Executable::deserialize(std::istream&) {
-  throw poplar_error("Executable::deserialize: files of executables are not supported. Compile the graph instead.");
-}
-
 }  // namespace ipu_tf
 }  // namespace poplar
