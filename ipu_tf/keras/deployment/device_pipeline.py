@@ -16,6 +16,7 @@ from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.ops.pipelining_ops import RecomputationMode, planning_of_stages, schedule_name
 from ipu_tf.planner.stage_planning import StagePlanning
+from ipu_tf.processes.instances import instances
 from ipu_tf.runtime.extraction import deployments
 from ipu_tf.strategy import IPUStrategy
 
@@ -51,7 +52,7 @@ def device_pipeline(model: StatefulModel, function: str) -> Deployment | None:
         recompute=_recomputes(model, mode),
         checkpoints=model.ipu_training_state.recomputation.checkpoints,
         keeps_checkpoints=mode is not RecomputationMode.RecomputeThenBackpropagate,
-        replicas=replicas_on_device(model),
+        replicas=_replicas_of_job(model),
         offload=offload_of(options),
         may_move_state=options.offload_weight_update_variables is None,
     )
@@ -113,7 +114,7 @@ def _one_stage(model: StatefulModel, *, training: bool) -> Deployment | None:
         micro_batches=accumulation.steps_per_replica,
         recompute=_recomputes(model) and training,
         checkpoints=model.ipu_training_state.recomputation.checkpoints if training else (),
-        replicas=replicas_on_device(model),
+        replicas=_replicas_of_job(model),
         offload=offload_without_stages(accumulation),
         may_move_state=accumulation.offload_weight_update_variables is None,
     )
@@ -121,6 +122,16 @@ def _one_stage(model: StatefulModel, *, training: bool) -> Deployment | None:
     as_configured = options.recompute == (device_configuration().allow_recompute and training)
     is_plain = alone and as_configured and options.offload == ALL_ON_TILES
     return None if is_plain else options
+
+
+def _replicas_of_job(model: StatefulModel) -> int:
+    """Returns the number of replicas of all instances, whose IPUs are one system.
+
+    A system has a power of two of them; other jobs are charged for one instance alone.
+    """
+    here = replicas_on_device(model)
+    everywhere = here * instances().count
+    return here if everywhere & (everywhere - 1) else everywhere
 
 
 def _recomputes(model: StatefulModel, mode: RecomputationMode = RecomputationMode.Auto) -> bool:

@@ -8,9 +8,11 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras import Sequential
+from ipu_tf.keras.deployment import device_pipeline
 from ipu_tf.keras.deployment.device_pipeline import offload_of
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.ops.pipelining_ops import NEEDED_OPTIONS, PipelineSchedule, RecomputationMode
+from ipu_tf.processes.instances import Instances
 from tests.grids import covering, mostly_slow
 from tests.keras.small_models import CLASSES, FEATURES
 
@@ -60,6 +62,19 @@ def pipelined(strategy, stages=2, micro_batches=8, training=True, **options):
         report = ipu_tf.estimate(model, batch_size=BATCH, training=training)
     (program,) = report.programs
     return program.device
+
+
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize(("stages", "count", "replicas"), [(2, 2, 4), (1, 4, 16), (1, 3, 4)])
+def test_the_replicas_of_all_instances_sum_their_gradients(
+    strategy, stages, count, replicas, monkeypatch
+):
+    with strategy.scope():
+        model = wide_model(stages)
+    job = Instances(count=count, total_replicas=count)
+    monkeypatch.setattr(device_pipeline, "instances", lambda: job)
+    device = ipu_tf.estimate(model, batch_size=BATCH).programs[0].device
+    assert (device.replicas, device.all_reduce_cycles > 0) == (replicas, True)
 
 
 def accumulating(strategy, micro_batches=4, **options):
