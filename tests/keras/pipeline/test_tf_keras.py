@@ -135,6 +135,44 @@ def test_layers_shared_by_stages_and_checkpoints():
     check_equal(ours, fitted(None, build, x=x, batch_size=16))
 
 
+class Output(tf_keras.layers.Layer):
+    """A layer as published transformers have it: its parts have the names of all others'."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.dense = tf_keras.layers.Dense(6, name="dense")
+        self.norm = tf_keras.layers.LayerNormalization(name="LayerNorm")
+
+    def call(self, inputs):
+        return self.norm(self.dense(inputs) + inputs)
+
+
+def alike(*scopes):
+    x = inputs = tf_keras.Input((6,))
+    for number, scope in enumerate(scopes):
+        with scope:
+            x = Output(name=f"layer_._{number}")(x)
+    return tf_keras.Model(inputs, x)
+
+
+@pytest.mark.slow
+def test_stages_hold_their_own_of_layers_that_are_named_alike():
+    strategy = strategy_of(2)
+    stages = PipelineStage(0), PipelineStage(1)
+    ours = fitted(
+        strategy,
+        lambda: alike(*stages),
+        setup=pipelining(4),
+        micro_batches=4,
+        batch_size=4,
+    )
+    none = contextlib.nullcontext()
+    check_equal(ours, fitted(None, lambda: alike(none, none), batch_size=16))
+    assert weights_of_stages(strategy) == [
+        {f"layer_._{stage}/{part}" for part in ("dense", "LayerNorm")} for stage in range(2)
+    ]
+
+
 class Block(tf_keras.Model):
     """A nested subclass whose layers are in two stages, the second after an operation."""
 
