@@ -91,6 +91,18 @@ OPERATION_LAYERS = (
 """The classes of layers that operations on symbolic tensors become."""
 
 
+class UntimedCallbackList(tf_keras.callbacks.CallbackList):
+    """A list of callbacks that does not compare their time with that of a batch.
+
+    For callbacks that run beside the device: the list does not see how long a batch takes. Relies
+    on `_check_timing`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._check_timing = False
+
+
 def counter_of(model: tf_keras.Model, step: str) -> tf.Variable:
     """Returns the variable that counts the batches of a method, which callbacks read.
 

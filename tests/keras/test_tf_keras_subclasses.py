@@ -1,5 +1,8 @@
 """Subclasses of tf_keras' models, and steps of their own, in the scope of a strategy."""
 
+import contextlib
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +13,7 @@ from tests.keras.tf_keras_training import (
     X,
     Y,
     check_equal,
+    check_equal_weights,
     functional,
     strategy_of,
     trained,
@@ -18,6 +22,7 @@ from tests.keras.tf_keras_training import (
 tf_keras = pytest.importorskip("tf_keras")
 
 layers = tf_keras.layers
+LOSS = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 class Net(tf_keras.Model):
@@ -180,3 +185,109 @@ def test_outside_of_scopes_classes_are_stock():
     with strategy_of().scope():
         converted = functional()
     assert type(functional()) is converted.__class__
+
+
+class TwoOutputs(tf_keras.Model):
+    """Its outputs have names."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = layers.Dense(8, activation="relu")
+        self.first, self.second = layers.Dense(3), layers.Dense(1)
+
+    def call(self, inputs):
+        hidden = self.hidden(inputs)
+        return {"a": self.first(hidden), "b": self.second(hidden)}
+
+
+def in_scope_of(strategy):
+    return strategy.scope() if strategy else contextlib.nullcontext()
+
+
+@pytest.mark.slow
+def test_outputs_of_a_subclass_have_metrics_and_weights_by_name():
+    def run(strategy):
+        with in_scope_of(strategy):
+            tf_keras.utils.set_random_seed(3)
+            model = TwoOutputs()
+            losses = {"a": LOSS, "b": "mse"}
+            model.compile("sgd", losses, metrics={"a": "accuracy", "b": "mae"})
+            weights = {"a": np.linspace(0.5, 1.5, 48), "b": np.ones(48)}
+            how = {"sample_weight": weights, "shuffle": False, "batch_size": 8, "verbose": 0}
+            logs = model.fit(X, {"a": Y, "b": X[:, :1]}, **how).history
+        return model, logs
+
+    ours, stock = run(strategy_of()), run(None)
+    check_equal(ours, stock)
+    assert set(stock[1]) == {"loss", "a_loss", "b_loss", "a_accuracy", "b_mae"}
+
+
+@pytest.mark.slow
+def test_one_optimizer_trains_two_models():
+    def run(strategy):
+        with in_scope_of(strategy):
+            tf_keras.utils.set_random_seed(3)
+            models = [Pair(), Pair()]
+            for model in models:
+                model.build((None, 6))
+            optimizer = tf_keras.optimizers.Adam(0.01)
+            optimizer.build([one for model in models for one in model.trainable_variables])
+            for model in (*models, models[0]):
+                model.compile(optimizer, LOSS)
+                model.fit(X, Y, batch_size=8, shuffle=False, verbose=0)
+        assert int(optimizer.iterations) == 18
+        return models
+
+    for ours, stock in zip(run(strategy_of()), run(None), strict=True):
+        check_equal_weights(ours, stock)
+
+
+@pytest.mark.slow
+def test_sizes_of_layers_may_be_floats():
+    def build():
+        return tf_keras.Sequential(
+            [layers.Reshape((6, 1)), layers.Conv1D(4.0, 3), layers.Flatten(), layers.Dense(3.0)]
+        )
+
+    how = {"batch_size": 8, "shuffle": False}
+    ours = trained(strategy_of(), build, tf_keras.optimizers.SGD, **how)
+    check_equal(ours, trained(None, build, tf_keras.optimizers.SGD, **how))
+
+
+@pytest.mark.slow
+def test_a_subclass_loads_without_its_class_and_its_weights_from_any_file(tmp_path):
+    strategy = strategy_of()
+    how = {"batch_size": 8}
+    ours, _ = trained(strategy, Pair, tf_keras.optimizers.SGD, **how)
+    ours.save(tmp_path / "saved_model")
+    for scope in (contextlib.nullcontext(), strategy.scope()):
+        with scope:
+            loaded = tf_keras.models.load_model(tmp_path / "saved_model")
+            check_equal_weights(loaded, ours)
+            loaded.fit(X, Y, verbose=0, **how)
+            assert loaded.predict(X[:8], verbose=0, **how).shape == (8, 3)
+    assert loaded.__class__.__name__ == "Pair"
+    other, _ = trained(strategy_of(), Pair, tf_keras.optimizers.SGD, **how)
+    tf.train.Checkpoint(model=ours).write(tmp_path / "checkpoint")
+    tf.train.Checkpoint(model=other).read(tmp_path / "checkpoint").assert_consumed()
+    check_equal_weights(other, ours)
+    for name in ("weights", "weights.h5"):
+        ours.save_weights(tmp_path / name)
+        stock = Pair()
+        stock.build((None, 6))
+        stock.load_weights(tmp_path / name)
+        check_equal_weights(stock, ours)
+
+
+@pytest.mark.slow
+def test_callbacks_beside_the_device_are_not_said_to_be_slow(caplog):
+    class Slow(tf_keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            time.sleep(0.02)
+
+    def setup(model):
+        model.set_asynchronous_callbacks(True)
+
+    how = {"setup": setup, "steps": 6, "batch_size": 8, "epochs": 2, "callbacks": [Slow()]}
+    trained(strategy_of(), Pair, tf_keras.optimizers.SGD, **how)
+    assert "is slow compared to the batch time" not in caplog.text

@@ -44,6 +44,10 @@ class LoopAdapter(Protocol):
         """The class of the list that the loop makes of callbacks."""
 
     @property
+    def stepwise_list_class(self) -> type:
+        """The class of a list of callbacks that are called once a step, beside the device."""
+
+    @property
     def writing_callbacks(self) -> tuple[type, ...]:
         """The classes of callbacks that write files, or send logs."""
 

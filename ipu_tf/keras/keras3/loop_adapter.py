@@ -47,6 +47,7 @@ class Keras3Loop:
     data_class: type = KerasDataAdapter
     callback_class: type = keras.callbacks.Callback
     callback_list_class: type = keras.callbacks.CallbackList
+    stepwise_list_class: type = keras.callbacks.CallbackList
     writing_callbacks: tuple[type, ...] = (
         keras.callbacks.ModelCheckpoint,
         keras.callbacks.CSVLogger,

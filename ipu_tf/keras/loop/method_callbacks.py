@@ -50,7 +50,7 @@ def method_callbacks(
             if trains and cost_line.is_printed(arguments["verbose"]):
                 callbacks = [*own, in_keras(cost_line.CostLine, loop.callback_class)(own)]
             if calls_back_for_steps(model, step):
-                callbacks = in_keras(StepwiseCallbackList, loop.callback_list_class)(
+                callbacks = in_keras(StepwiseCallbackList, loop.stepwise_list_class)(
                     callbacks,
                     results=results,
                     steps_per_execution=lambda: model.steps_per_execution,

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from ipu_tf.internals.structures import TensorStructure
-from ipu_tf.internals.tf_keras import array_batches, with_class_weight
+from ipu_tf.internals.tf_keras import UntimedCallbackList, array_batches, with_class_weight
 from ipu_tf.keras.data.infeed import InfeedIterator
 
 
@@ -45,6 +45,7 @@ class TfKerasLoop:
     data_class: type = tf.distribute.DistributedDataset
     callback_class: type = tf_keras.callbacks.Callback
     callback_list_class: type = tf_keras.callbacks.CallbackList
+    stepwise_list_class: type = UntimedCallbackList
     writing_callbacks: tuple[type, ...] = (
         tf_keras.callbacks.ModelCheckpoint,
         tf_keras.callbacks.CSVLogger,

@@ -46,7 +46,9 @@ class TfKerasModel:
 
     @property
     def has_call(self) -> bool:
-        """Whether its class defines the computation of outputs."""
+        """Whether its class, or the SavedModel that it is from, computes outputs."""
+        if "call" in vars(self.stock):
+            return True
         stock = inspect.getattr_static(tf_keras.Model, "call")
         return inspect.getattr_static(type(self.stock), "call") is not stock
 
