@@ -1,5 +1,6 @@
 """Tile ops: matmuls and convolutions that execute a plan."""
 
+from ipu_tf.ops.gradients import element_chains as element_chains
 from ipu_tf.ops.gradients import normalization as normalization
 from ipu_tf.ops.gradients import tile_ops as tile_ops
 from ipu_tf.ops.gradients import vectorization as vectorization

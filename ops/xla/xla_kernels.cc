@@ -183,6 +183,9 @@ IPU_TF_REGISTER_HOST_CALL("IpuMoments");
 IPU_TF_REGISTER_HOST_CALL("IpuNonfiniteReplay");
 IPU_TF_REGISTER_HOST_CALL("IpuNormGradient");
 IPU_TF_REGISTER_HOST_CALL("IpuScaleShift");
+IPU_TF_REGISTER_HOST_CALL("IpuScaledDifference");
+IPU_TF_REGISTER_HOST_CALL("IpuAdamStep");
+IPU_TF_REGISTER_HOST_CALL("IpuSoftmaxGrad");
 REGISTER_KERNEL_BUILDER(Name("IpuHostKernel").Device(kDevice), HostKernel);
 
 }  // namespace

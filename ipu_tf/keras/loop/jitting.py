@@ -24,9 +24,10 @@ logger = logging.getLogger(__name__)
 
 _TILE_OPS = frozenset(
     {
-        "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuColumnDots", "IpuEinsum",
-        "IpuIndexCheck", "IpuMatMul", "IpuMatMulBias", "IpuMoments", "IpuNonfiniteReplay",
-        "IpuNormGradient", "IpuScaleShift",
+        "IpuAdamStep", "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuColumnDots",
+        "IpuEinsum", "IpuIndexCheck", "IpuMatMul", "IpuMatMulBias", "IpuMoments",
+        "IpuNonfiniteReplay", "IpuNormGradient", "IpuScaleShift", "IpuScaledDifference",
+        "IpuSoftmaxGrad",
     }
 )  # fmt: skip
 

@@ -68,7 +68,7 @@ class Chain:
         """Returns the AttrValue of an attribute of the joined op."""
         return self._node.attr[name]
 
-    def add(self, op_type: str, *inputs: str, **types: tf.DType) -> str:
+    def add(self, op_type: str, *inputs: str, **values: tf.DType | bool) -> str:
         """Adds an op; returns the name of its first output in a FunctionDef.
 
         Attributes that both ops have are the joined op's; all others are defaults.
@@ -76,14 +76,17 @@ class Chain:
         Args:
             op_type: Its type.
             inputs: Its inputs.
-            types: Attributes that the joined op does not have.
+            values: Attributes that the joined op does not have.
         """
         node = self._new(op_type)
         node.input.extend([*inputs, *self._controls])
         definition = op_def_registry.get(op_type)
         for attribute in definition.attr:
-            if attribute.name in types:
-                node.attr[attribute.name].type = types[attribute.name].as_datatype_enum
+            value = values.get(attribute.name)
+            if isinstance(value, bool):
+                node.attr[attribute.name].b = value
+            elif value is not None:
+                node.attr[attribute.name].type = value.as_datatype_enum
             elif attribute.name in self._node.attr:
                 node.attr[attribute.name].CopyFrom(self._node.attr[attribute.name])
             else:
@@ -209,6 +212,25 @@ def _norm_gradient(chain: Chain) -> Sequence[str]:
     return [chain.add("AddV2", by_values, chain.add("RealDiv", of_mean, rows))]
 
 
+def _scaled_difference(chain: Chain) -> Sequence[str]:
+    a, b, factor = chain.inputs
+    value = chain.add("Square", a) if chain.attribute("square").b else a
+    return [chain.add("Mul", chain.add("Sub", value, b), factor)]
+
+
+def _adam_step(chain: Chain) -> Sequence[str]:
+    mean, square, rate, epsilon = chain.inputs
+    total = chain.add("AddV2", chain.add("Sqrt", square), epsilon)
+    return [chain.add("RealDiv", chain.add("Mul", mean, rate), total)]
+
+
+def _softmax_gradient(chain: Chain) -> Sequence[str]:
+    y, dy = chain.inputs
+    last = chain.constant([-1], tf.int32)
+    total = chain.add("Sum", chain.add("Mul", dy, y), last, keep_dims=True)
+    return [chain.add("Mul", chain.add("Sub", dy, total), y)]
+
+
 JOINED: Mapping[str, Expand] = MappingProxyType(
     {
         "IpuConv2DBias": _biased("Conv2D"),
@@ -222,6 +244,9 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuColumnDots": _column_dots,
         "IpuScaleShift": _scale_shift,
         "IpuNormGradient": _norm_gradient,
+        "IpuScaledDifference": _scaled_difference,
+        "IpuAdamStep": _adam_step,
+        "IpuSoftmaxGrad": _softmax_gradient,
     }
 )
 """The definition of each joined op by the ops that it stands for, by its type."""

@@ -3,9 +3,10 @@
 A convolution or matmul takes in the bias and the ReLU after it, and its gradients take in those of
 bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of
 ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
-dropout, `norm_fusion` batch normalization. Fusion runs at the end of a trace, in place: it adds the
-fused op and redirects the readers of the chain's last op to it. The arithmetic of products does not
-change: it runs on the same rounded sums; normalization may add up in another order.
+dropout, `norm_fusion` batch normalization, `chain_fusion` updates of Adam and the gradient of
+softmax. Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers
+of the chain's last op to it. The arithmetic of products does not change: it runs on the same
+rounded sums; normalization and softmax may add up in another order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TypeVar, cast
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import FuncGraph
-from ipu_tf.runtime.execution import dropout_fusion, norm_fusion
+from ipu_tf.runtime.execution import chain_fusion, dropout_fusion, norm_fusion
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse, attributes_of
 
 _T = TypeVar("_T")
@@ -136,6 +137,8 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "AddV2": norm_fusion.fuse_scale_and_shift,
         "Sum": norm_fusion.fuse_sums,
         "AddN": norm_fusion.fuse_gradient,
+        "Sub": chain_fusion.fuse_difference,
+        "RealDiv": chain_fusion.fuse_adam_step,
     }
 )
 """The patterns that an op can join, by the type of the first or last op of a chain."""

@@ -42,6 +42,9 @@ FUSED_CASES = {
     "ipu_column_dots": ({"rank": 4, "keep_dims": False}, (IMAGES, IMAGES)),
     "ipu_scale_shift": ({"relu": True}, (IMAGES, IMAGES[3:], IMAGES[3:])),
     "ipu_norm_gradient": ({"rows": 126}, (IMAGES, IMAGES, *(((1, 1, 1, 33),) * 4))),
+    "ipu_scaled_difference": ({"square": True}, (IMAGES, IMAGES, ())),
+    "ipu_adam_step": ({}, (IMAGES, IMAGES, (), ())),
+    "ipu_softmax_grad": ({}, (IMAGES, IMAGES)),
     "ipu_max_pool_grad": (POOL | {"relu": True}, ((2, 6, 4, 20), (2, 3, 2, 20), (2, 3, 2, 20))),
 }
 # The input of sizes, where an op has one, and its value.

@@ -1,0 +1,25 @@
+// Chains of element-wise operations in one pass: what optimizers and the gradient of softmax do.
+#ifndef IPU_TF_OPS_CORE_CHAINS_H_
+#define IPU_TF_OPS_CORE_CHAINS_H_
+
+#include <cstdint>
+
+#include "../parallel.h"
+
+namespace ipu_tf {
+
+// y = (a - b) * factor, or (a * a - b) * factor if `square`.
+void ScaledDifference(const float* a, const float* b, float factor, bool square, float* y, int64_t count,
+                      const Parallel& parallel);
+
+// y = mean * rate / (sqrt(square) + epsilon).
+void AdamStep(const float* mean, const float* square, float rate, float epsilon, float* y, int64_t count,
+              const Parallel& parallel);
+
+// dx = (dy - sum(dy * y)) * y, of each row of `columns`.
+void SoftmaxGradient(const float* y, const float* dy, int64_t rows, int64_t columns, float* dx,
+                     const Parallel& parallel);
+
+}  // namespace ipu_tf
+
+#endif  // IPU_TF_OPS_CORE_CHAINS_H_
