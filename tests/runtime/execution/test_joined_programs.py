@@ -101,7 +101,7 @@ def unjoined(monkeypatch, fn, operands):
 # and device.
 _APART = re.compile(
     "Ipu(Cast|FloatingPointCheck|IndexCheck|(Keep)?Replica|Infeed|ReadDataset|Outfeed|Enqueue|Dequeue|"
-    "CheckFeed|CallApplication|CheckNumber|NonfiniteFlag|Rewind|Replay)"
+    "CheckFeed|CallApplication|CheckNumber|Nonfinite(Flag|Replay)|Rewind|Replay)"
 )
 
 
