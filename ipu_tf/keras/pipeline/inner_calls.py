@@ -21,8 +21,9 @@ class SymbolicCallError(ValueError):
         super().__init__(
             f"The layers of model '{model.name}' cannot be assigned to pipeline stages, because "
             "its `call` does not run on symbolic inputs. In `call`, use layers and keras.ops "
-            "(in tf_keras, TensorFlow functions without control flow over tensors). If inputs are "
-            "not floating point numbers, first call the model on `keras.Input(shape, dtype=...)`. "
+            "instead of TensorFlow functions (in tf_keras, no control flow over tensors). If "
+            "inputs are not floating point numbers, first call the model on "
+            "`keras.Input(shape, dtype=...)`. "
             f"Received: inputs {inputs}, which raise {type(error).__name__}: {error}"
         )
 
