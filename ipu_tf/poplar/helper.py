@@ -6,6 +6,7 @@ by name. Each gets one answer: whether it failed, and text or numbers as bytes.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ipu_tf.poplar.model.graph import Bytes, Counts, PoplarGraph
-from ipu_tf.poplar.model.lowering import lower, step_cycles
+from ipu_tf.poplar.model.lowering import lower, step_cycles, thread_cycles
 from ipu_tf.poplar.model.machine import NotModelledError
 from ipu_tf.poplar.model.overflow import overflow_text
 from ipu_tf.poplar.model.summary import summary
@@ -55,7 +56,9 @@ class Session:
 
     def _summary(self, records: Bytes) -> bytes:
         graph, program = self._graphs[records["id"]], self._lowered(records)
-        return summary(graph, program, steps=records["options"] == b"steps").encode()
+        busy = thread_cycles(graph, Counts.of(records))
+        steps = records["options"] == b"steps"
+        return summary(graph, program, busy_cycles=busy, steps=steps).encode()
 
     def _overflow(self, records: Bytes) -> bytes:
         return overflow_text(self._lowered(records)).encode()
@@ -140,6 +143,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def main() -> None:
-    """Serves the program at the other end of the standard input."""
-    with socket.socket(fileno=0) as end, end.makefile("rwb") as stream:
+    """Serves the program at the other end of the standard input, until that ends in any way."""
+    ends = (BrokenPipeError, ConnectionResetError, EOFError)
+    with contextlib.suppress(*ends), socket.socket(fileno=0) as end, end.makefile("rwb") as stream:
         serve(Session(), cast(BinaryIO, stream))

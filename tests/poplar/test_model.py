@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import socket
 import struct
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from ipu_tf.poplar.model.graph import (
     Kind,
     PoplarGraph,
 )
-from ipu_tf.poplar.model.lowering import lower, step_cycles
+from ipu_tf.poplar.model.lowering import lower, step_cycles, thread_cycles
 from ipu_tf.poplar.model.machine import NotModelledError
 from ipu_tf.poplar.model.overflow import overflow_text
 from ipu_tf.poplar.model.workers import tile_cycles
@@ -328,10 +329,13 @@ def test_a_program_that_does_not_fit_names_the_tile_and_what_fills_it():
 def test_the_summary_has_target_graph_memory_and_execution():
     program = lowered(vertices=[(WORKER, 0, 0, 10)], steps=[EXECUTE], runs=[2])
     graph = PoplarGraph.of(records(vertices=[(WORKER, 0, 0, 10)], steps=[EXECUTE]))
-    text = summary.summary(graph, program, steps=True)
+    text = summary.summary(
+        graph, program, busy_cycles=thread_cycles(graph, Counts(runs=np.array([2]))), steps=True
+    )
     for line in ("Target:", "Graph:", "Memory Usage:", "Execution:", "Steps:"):
         assert f"{line}\n" in text
     assert "Tile average compute cycles (including idle threads): 30.0 (25.0% of total)" in text
+    assert "Tile average compute cycles (excluding idle threads): 5.0 (4.2% of total)" in text
     assert "first (execute, 2 times):" in text
 
 
@@ -398,6 +402,16 @@ def test_the_helper_answers_requests_and_names_what_fails(tmp_path):
     assert answers[3] == (1, f"Cannot write {tmp_path / 'file'}: File exists.")
     assert answers[4][0] == 1
     assert "The model of cycles and memory failed" in answers[4][1]
+
+
+def test_the_helper_ends_with_its_program(monkeypatch):
+    ours, theirs = socket.socketpair()
+    ours.sendall(request("overflow", {"id": b"1"})[:-1])
+    ours.close()
+    sockets = socket.socket
+    end = theirs.detach()
+    monkeypatch.setattr(helper.socket, "socket", lambda fileno: sockets(fileno=end))
+    helper.main()
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from ipu_tf.machine.target import Target
 from ipu_tf.poplar.model.graph import PROGRAM, Counts, Kind, PoplarGraph
 from ipu_tf.poplar.model.machine import system_of_target
 from ipu_tf.poplar.model.memory import Memory
-from ipu_tf.poplar.model.supersteps import Supersteps, slots_of
+from ipu_tf.poplar.model.supersteps import Supersteps, set_runs, slots_of
 from ipu_tf.tile_program.device_program import DeviceProgram, on_one_ipu
 from ipu_tf.tile_program.memory import tile_memory
 from ipu_tf.tile_program.program import Step, TileProgram
@@ -97,6 +97,18 @@ def step_cycles(graph: PoplarGraph, counts: Counts) -> NDArray[np.int64]:
             step = _step(graph, number, 1, supersteps, system.target)
             cycles[number + (graph.steps.kind[number] == Kind.REPEAT_WHILE)] += step.cycles
     return cycles
+
+
+def thread_cycles(graph: PoplarGraph, counts: Counts) -> float:
+    """Returns the compute cycles of a tile, on average, if none of its workers were ever idle.
+
+    Raises:
+        NotModelledError: The target has no tiles, or several IPUs.
+    """
+    target = system_of_target(graph.target).target
+    runs = counts.runs if counts.runs.any() else static_runs(graph)
+    times = set_runs(graph, runs)[graph.vertex_set]
+    return float((times * slots_of(graph, counts, target)).sum() / target.tiles)
 
 
 def static_runs(graph: PoplarGraph) -> NDArray[np.int64]:

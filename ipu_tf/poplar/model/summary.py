@@ -13,16 +13,19 @@ from ipu_tf.tile_program.program import Step
 _KB, _MB = 1024, 1024 * 1024
 
 
-def summary(graph: PoplarGraph, program: DeviceProgram, *, steps: bool = False) -> str:
+def summary(
+    graph: PoplarGraph, program: DeviceProgram, *, busy_cycles: float, steps: bool = False
+) -> str:
     """Returns target, graph, memory and execution as text.
 
     Args:
         graph: The graph.
         program: What ran of it.
+        busy_cycles: Compute cycles of a tile, on average, without those of idle workers.
         steps: Whether every step is listed with its cycles.
     """
     lines = [*_target(graph, program), "", *_graph(graph), "", *_memory(program), ""]
-    lines += _execution(program)
+    lines += _execution(program, busy_cycles)
     if steps:
         lines += ["", *_steps(program)]
     return "\n".join((*lines, ""))
@@ -67,7 +70,7 @@ def _memory(program: DeviceProgram) -> Iterator[str]:
         yield _row("Tiles out of memory", f"{over:,}")
 
 
-def _execution(program: DeviceProgram) -> Iterator[str]:
+def _execution(program: DeviceProgram, busy_cycles: float) -> Iterator[str]:
     target = program.target
     sums = np.zeros(5)
     for step in program.steps:
@@ -87,6 +90,7 @@ def _execution(program: DeviceProgram) -> Iterator[str]:
     yield _row("Total cycles", f"{total:,.0f} (approx {micros:,.1f} microseconds)")
     parts = (
         ("compute cycles (including idle threads)", compute),
+        ("compute cycles (excluding idle threads)", busy_cycles),
         ("IPU exchange cycles", exchange),
         ("global exchange cycles", 0.0),
         ("host exchange cycles", host),

@@ -210,9 +210,7 @@ def slots_of(graph: PoplarGraph, counts: Counts, target: Target) -> NDArray[np.i
     slots = graph.vertex_cycles.copy()
     if not len(counts.slots):
         return slots
-    executes = graph.steps.kind == Kind.EXECUTE
-    runs = np.zeros(len(graph.sets), np.int64)
-    np.add.at(runs, graph.steps.id[executes], counts.runs[executes])
+    runs = set_runs(graph, counts.runs)
     counted = counts.slots > 0
     times = np.maximum(1, runs[graph.vertex_set])
     slots[counted] = ceil_div(counts.slots[counted], times[counted])
@@ -220,6 +218,14 @@ def slots_of(graph: PoplarGraph, counts: Counts, target: Target) -> NDArray[np.i
     on_all = counted & (kinds == ALL_WORKERS)
     slots[on_all] = barrel_cycles(slots[on_all], target)
     return slots
+
+
+def set_runs(graph: PoplarGraph, runs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns how often each compute set ran, int64[sets], given how often each step did."""
+    executes = graph.steps.kind == Kind.EXECUTE
+    found = np.zeros(len(graph.sets), np.int64)
+    np.add.at(found, graph.steps.id[executes], runs[executes])
+    return found
 
 
 def _cut_alike(source: Pieces, target: Pieces, moves: Stretches) -> tuple[Pieces, Pieces]:
