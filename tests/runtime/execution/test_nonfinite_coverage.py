@@ -290,6 +290,7 @@ def test_tapes_around_a_run(eager):
 @pytest.mark.slow
 def test_steps_of_recurrent_layers():
     configure()
+    keras.utils.set_random_seed(3)  # It overflows in the third step.
     with IPUStrategy().scope():
         lstm = keras.layers.LSTM(
             4, activation="exponential", recurrent_initializer="ones", name="lstm"
