@@ -39,6 +39,8 @@ def numerics_of(op: tf.Operation, stock: str) -> TileNumerics:
         stochastic_rounding=op.get_attr("rounding") == b"stochastic",
         nanoo=op.get_attr("nanoo"),
     )
+    if not isinstance(op, tf.Operation):  # A tape has its own record of an op.
+        return numerics
     try:
         planning = op.get_attr(GRADIENT_PLANNING)
     except ValueError:  # The op is in no stage with options.
