@@ -1,7 +1,10 @@
 """`loops.repeat` and `loops.while_loop` against NumPy, and what they refuse."""
 
+import sys
 import threading
 import time
+import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,6 +165,31 @@ def test_loops_are_short_while_a_script_is_tried_out(strategy, caplog):
     assert "A loop runs at most 3 of 9 iterations (--max-steps 3)." in caplog.text
 
 
+def working_threads_now():
+    """What the threads of this process do: one of an earlier test keeps a reader waiting."""
+    ticks = dict(processor_ticks())
+    time.sleep(1)
+    frames = sys._current_frames()
+    names = {thread.native_id: thread for thread in threading.enumerate()}
+    found = []
+    for number, (name, after) in processor_ticks():
+        thread = names.get(number)
+        frame = None if thread is None else frames.get(thread.ident)
+        used = after - ticks.get(number, (name, after))[1]
+        if frame is not None or used:
+            at = "" if frame is None else traceback.extract_stack(frame)[-1]
+            found.append(f"{name} {thread} used {used} ticks of a second {at}")
+    return "\n".join(found)
+
+
+def processor_ticks():
+    """Yields number, name and ticks on a processor of each thread of this process."""
+    for task in Path("/proc/self/task").iterdir():
+        name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        fields = rest.split()
+        yield int(task.name), (name, int(fields[11]) + int(fields[12]))
+
+
 def test_a_reader_that_waits_for_elements_of_a_cut_loop_ends(strategy, monkeypatch):
     monkeypatch.setattr(trial_readers, "_PATIENCE_SECONDS", 0.2)
     outfeed, found, errors = IPUOutfeedQueue(), [], []
@@ -185,7 +213,7 @@ def test_a_reader_that_waits_for_elements_of_a_cut_loop_ends(strategy, monkeypat
         reader = threading.Thread(target=read)
         reader.start()
         reader.join(timeout=30)
-    assert not reader.is_alive()
+        assert not reader.is_alive(), working_threads_now()
     assert [float(one) for one in found] == [0.0, 1.0, 2.0]
     assert "--max-steps 3 cut loops short (A loop runs at most 3 of 9 iterations)" in errors[0]
     assert errors[0].endswith("or run without --max-steps.")

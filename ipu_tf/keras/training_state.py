@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.keras.adapters.graphs import Layer, Model
+from ipu_tf.keras.adapters.graphs import GraphModel, Layer
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
@@ -70,7 +70,7 @@ class TrainingState:
     asynchronous_callbacks: bool = False
     assigned_stages: AssignedStages | None = None
 
-    def may_pipeline(self, model: Model) -> bool:
+    def may_pipeline(self, model: GraphModel) -> bool:
         """Returns whether any stage was assigned or recorded, without reading the model's calls."""
         if self.assigned_stages is not None:
             return self.assigned_stages != NO_STAGES

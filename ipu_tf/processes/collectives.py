@@ -41,7 +41,7 @@ JOINS: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reduction:
+class GroupReduction:
     """A reduction over a group of replicas.
 
     Attributes:
@@ -79,7 +79,9 @@ class Reduction:
         return range(len(self.members))
 
 
-def all_reduce(peers: Peers, call: CollectiveCall, values: Array, reduction: Reduction) -> Array:
+def all_reduce(
+    peers: Peers, call: CollectiveCall, values: Array, reduction: GroupReduction
+) -> Array:
     """Returns the reduced values; see `Communicator.all_reduce`."""
     # Rows are equally long everywhere; how many there are may differ.
     is_small = values[:1].nbytes <= INLINE_BYTES
@@ -133,7 +135,7 @@ def broadcast(peers: Peers, call: CollectiveCall, values: bytes, root: int) -> b
 
 
 def _reduce_block(
-    peers: Peers, values: Array, found: Array, start: int, end: int, reduction: Reduction
+    peers: Peers, values: Array, found: Array, start: int, end: int, reduction: GroupReduction
 ) -> None:
     """Gives `found` the reduced values of some elements.
 

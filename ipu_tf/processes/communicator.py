@@ -79,7 +79,7 @@ class Communicator:
         """
         group = group or self.size * count
         members = self.members(first, count, group)
-        reduction = collectives.Reduction(members=members, count=count, group=group, join=join)
+        reduction = collectives.GroupReduction(members=members, count=count, group=group, join=join)
         return self._result(lambda peers: collectives.all_reduce(peers, call, values, reduction))
 
     def all_gather(

@@ -24,8 +24,8 @@ from ipu_tf.poplar.model.graph import (
     WORKER,
     WRITTEN,
     Counts,
-    Kind,
     PoplarGraph,
+    ProgramKind,
 )
 from ipu_tf.poplar.model.lowering import lower, step_cycles, thread_cycles
 from ipu_tf.poplar.model.machine import NotModelledError
@@ -114,7 +114,7 @@ def lowered(runs=None, slots=(), **graph):
     return lower(made, Counts(runs=counts, slots=np.array(slots, np.int64)))
 
 
-EXECUTE = (Kind.EXECUTE, 0, PROGRAM, 0, [])
+EXECUTE = (ProgramKind.EXECUTE, 0, PROGRAM, 0, [])
 
 
 def test_a_tile_takes_six_times_the_slots_of_its_busiest_worker():
@@ -185,7 +185,9 @@ def test_an_operand_in_pieces_is_copied_only_where_it_does_not_arrive():
 
 def test_a_copy_moves_between_tiles_or_within_one():
     variables = [("group/x", [40, 40, 0, 0], 0), ("group/y", [40, 0, 40, 0], 0)]
-    (step,) = lowered(variables=variables, steps=[(Kind.COPY, 0, PROGRAM, 0, [(0, 80, 80)])]).steps
+    (step,) = lowered(
+        variables=variables, steps=[(ProgramKind.COPY, 0, PROGRAM, 0, [(0, 80, 80)])]
+    ).steps
     assert (step.layer, step.name) == ("group/copy x to y", "copy x to y")
     (superstep,) = step.supersteps
     assert superstep.exchange_bytes == 40
@@ -197,7 +199,7 @@ def test_a_copy_moves_between_tiles_or_within_one():
 def test_data_of_the_host_lands_evenly_and_goes_to_its_tiles():
     program = lowered(
         variables=[("x", [0, 4000, 0, 0], 0)],
-        steps=[(Kind.FROM_STREAM, 0, PROGRAM, 0, [(0, 0, 4000)])],
+        steps=[(ProgramKind.FROM_STREAM, 0, PROGRAM, 0, [(0, 0, 4000)])],
     )
     transfer, rearranged = program.steps[0].supersteps
     assert transfer.tile_figures.received_bytes.counts.tolist() == [1000] * 4
@@ -208,12 +210,12 @@ def test_data_of_the_host_lands_evenly_and_goes_to_its_tiles():
 
 def test_steps_count_as_often_as_they_ran():
     steps = [
-        (Kind.SEQUENCE, 0, PROGRAM, 0, []),
-        (Kind.REPEAT_WHILE, 0, 0, 1, []),
-        (Kind.SEQUENCE, 0, 1, 0, []),
-        (Kind.EXECUTE, 0, 1, 0, []),
-        (Kind.IF, 0, 0, 0, []),
-        (Kind.EXECUTE, 1, 4, 0, []),
+        (ProgramKind.SEQUENCE, 0, PROGRAM, 0, []),
+        (ProgramKind.REPEAT_WHILE, 0, 0, 1, []),
+        (ProgramKind.SEQUENCE, 0, 1, 0, []),
+        (ProgramKind.EXECUTE, 0, 1, 0, []),
+        (ProgramKind.IF, 0, 0, 0, []),
+        (ProgramKind.EXECUTE, 1, 4, 0, []),
     ]
     vertices = [(WORKER, 0, 0, 10), (WORKER, 1, 0, 10)]
     program = lowered(vertices=vertices, steps=steps, runs=[1, 1, 8, 7, 1, 0])
@@ -226,9 +228,9 @@ def test_steps_count_as_often_as_they_ran():
 
 def test_one_run_of_each_step_has_cycles_of_its_own():
     steps = [
-        (Kind.REPEAT_WHILE, 0, PROGRAM, 1, []),
-        (Kind.EXECUTE, 0, 0, 0, []),
-        (Kind.EXECUTE, 1, 0, 0, []),
+        (ProgramKind.REPEAT_WHILE, 0, PROGRAM, 1, []),
+        (ProgramKind.EXECUTE, 0, 0, 0, []),
+        (ProgramKind.EXECUTE, 1, 0, 0, []),
     ]
     graph = PoplarGraph.of(records(vertices=[(WORKER, 0, 0, 10), (WORKER, 1, 0, 20)], steps=steps))
     none, condition, body = step_cycles(graph, Counts(runs=np.array([1, 5, 4]))).tolist()
@@ -238,12 +240,12 @@ def test_one_run_of_each_step_has_cycles_of_its_own():
 
 def test_before_a_run_programs_functions_and_repeats_count_once():
     steps = [
-        (Kind.EXECUTE, 1, -1, 0, []),  # A function.
-        (Kind.SEQUENCE, 0, PROGRAM, 0, []),
-        (Kind.REPEAT, 0, 1, 5, []),
-        (Kind.SEQUENCE, 0, 2, 0, []),
-        (Kind.EXECUTE, 0, 3, 0, []),
-        (Kind.CALL, 0, 3, 0, []),
+        (ProgramKind.EXECUTE, 1, -1, 0, []),  # A function.
+        (ProgramKind.SEQUENCE, 0, PROGRAM, 0, []),
+        (ProgramKind.REPEAT, 0, 1, 5, []),
+        (ProgramKind.SEQUENCE, 0, 2, 0, []),
+        (ProgramKind.EXECUTE, 0, 3, 0, []),
+        (ProgramKind.CALL, 0, 3, 0, []),
     ]
     program = lowered(vertices=[(WORKER, 0, 0, 10), (WORKER, 1, 0, 10)], steps=steps)
     assert [(step.layer, step.name, step.repeats) for step in program.steps] == [
@@ -271,7 +273,10 @@ def test_memory_has_variables_state_code_buffers_and_stacks():
         variables=[("kept", [100, 0, 0, 0], 4), ("temporary", [0, 200, 0, 0], 0)],
         vertices=[(WORKER, 0, 1, 1), (WORKER, 1, 1, 1)],
         edges=[(0, READ, [(0, 100)]), (0, WRITTEN, [(100, 200)]), (1, READ, [(100, 200)])],
-        steps=[(Kind.SEQUENCE, 0, PROGRAM, 0, []), *((Kind.EXECUTE, n, 0, 0, []) for n in (0, 1))],
+        steps=[
+            (ProgramKind.SEQUENCE, 0, PROGRAM, 0, []),
+            *((ProgramKind.EXECUTE, n, 0, 0, []) for n in (0, 1)),
+        ],
     )
     memory = program.memory
     assert memory.always_live["state"].tolist() == [100, 0, 0, 0]
@@ -293,9 +298,9 @@ def test_memory_has_variables_state_code_buffers_and_stacks():
 )
 def test_a_variable_lives_from_its_first_write_to_its_last_use(edges, in_loop, lives):
     steps = [
-        (Kind.REPEAT if in_loop else Kind.SEQUENCE, 0, PROGRAM, 3, []),
-        (Kind.SEQUENCE, 0, 0, 0, []),
-        *((Kind.EXECUTE, n, 1, 0, []) for n in (0, 1)),
+        (ProgramKind.REPEAT if in_loop else ProgramKind.SEQUENCE, 0, PROGRAM, 3, []),
+        (ProgramKind.SEQUENCE, 0, 0, 0, []),
+        *((ProgramKind.EXECUTE, n, 1, 0, []) for n in (0, 1)),
     ]
     program = lowered(
         variables=[("x", [8, 0, 0, 0], 0)],

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ipu_tf.internals.structures import SpecStructure
-from ipu_tf.keras.adapters.graphs import Model, Structure
+from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 
 
 class EstimateAdapter(Protocol):
@@ -30,7 +30,7 @@ class EstimateAdapter(Protocol):
     def with_new_optimizer(self) -> AbstractContextManager[object]:
         """Returns a context in which its optimizer is a copy without variables."""
 
-    def compiled(self, loss: str, rate: float) -> Model:
+    def compiled(self, loss: str, rate: float) -> GraphModel:
         """Returns a model of the same layers, compiled with this loss and SGD of this rate."""
 
     def build_for_training(self, batch: SpecStructure, outputs: Structure) -> None:

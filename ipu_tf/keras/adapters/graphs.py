@@ -41,7 +41,7 @@ class Layer(Protocol):
         """Its variables."""
 
 
-class Model(Layer, Protocol):
+class GraphModel(Layer, Protocol):
     """A model of some Keras."""
 
     @property
@@ -71,7 +71,7 @@ class Model(Layer, Protocol):
     def call(self, *args: Structure, **kwargs: Structure) -> Structure:
         """Returns its outputs."""
 
-    def get_build_config(self) -> Mapping[str, Any] | None:
+    def get_build_config(self) -> Mapping[str, object] | None:
         """Returns the shapes that it was built for."""
 
 
@@ -81,7 +81,7 @@ class GraphAdapter(Protocol):
     def kind(self, operation: object) -> Kind:
         """Returns what an operation, a layer or a model is."""
 
-    def overrides_call(self, model: Model) -> bool:
+    def overrides_call(self, model: GraphModel) -> bool:
         """Returns whether a functional or Sequential model overrides `call`."""
 
     def layers_within(self, model: Layer) -> Sequence[Layer]:
@@ -99,7 +99,7 @@ class GraphAdapter(Protocol):
     def producer_of(self, tensor: SymbolicTensor) -> Node | None:
         """Returns the call that makes a symbolic tensor, None if none has made it."""
 
-    def operation_of(self, node: Node) -> Any:
+    def operation_of(self, node: Node) -> Layer:
         """Returns the operation that is called."""
 
     def operands_of(self, node: Node) -> Sequence[SymbolicTensor]:
@@ -111,13 +111,13 @@ class GraphAdapter(Protocol):
     def arguments_of(self, node: Node) -> tuple[Structure, Structure]:
         """Returns the positional and the keyword arguments of a call."""
 
-    def fresh_tensor(self, shape: Sequence[int | None], dtype: Any) -> SymbolicTensor:
+    def fresh_tensor(self, shape: Sequence[int | None], dtype: str) -> SymbolicTensor:
         """Returns a new symbolic tensor."""
 
     def tensors_in(self, structure: Structure) -> Sequence[SymbolicTensor]:
         """Returns the symbolic tensors of a structure."""
 
-    def naming(self, model: Model) -> AbstractContextManager[object]:
+    def naming(self, model: GraphModel) -> AbstractContextManager[object]:
         """Returns a context in which layers that a model builds get paths in it."""
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from keras import tree
 
-from ipu_tf.keras.adapters.graphs import Model
+from ipu_tf.keras.adapters.graphs import GraphModel
 
 Shape: TypeAlias = Sequence[int | None]
 Shapes: TypeAlias = Mapping[str, Shape] | Shape
@@ -16,7 +16,7 @@ for the batch size."""
 
 
 def with_shapes(
-    model: Model, declared: Any, batch_size: int, shapes: Shapes
+    model: GraphModel, declared: Any, batch_size: int, shapes: Shapes
 ) -> dict[str, tuple[int | None, ...]]:
     """Returns the shapes of the inputs that are given, by name.
 
@@ -45,7 +45,7 @@ def with_shapes(
     return found
 
 
-def _by_name(model: Model, shapes: Shapes, names: Sequence[str]) -> Mapping[str, Shape]:
+def _by_name(model: GraphModel, shapes: Shapes, names: Sequence[str]) -> Mapping[str, Shape]:
     if isinstance(shapes, Mapping):
         return shapes
     if len(names) > 1:

@@ -9,13 +9,13 @@ import tensorflow as tf
 from keras import tree
 
 from ipu_tf.keras.adapters.estimates import estimates_of
-from ipu_tf.keras.adapters.graphs import Model
+from ipu_tf.keras.adapters.graphs import GraphModel
 from ipu_tf.keras.data.input_shapes import Shapes, with_shapes
 from ipu_tf.keras.data.narrowing import NARROWER
 
 
 def input_specs(
-    model: Model,
+    model: GraphModel,
     batch_size: int,
     inputs: Any = None,
     *,
@@ -56,7 +56,7 @@ def input_specs(
     return tree.map_structure(spec, declared)
 
 
-def target_specs(model: Model, outputs: Any, losses: Any, batch_size: int | None) -> Any:
+def target_specs(model: GraphModel, outputs: Any, losses: Any, batch_size: int | None) -> Any:
     """Returns the specs of the targets that a compiled model's loss compares to the outputs.
 
     Losses named "sparse" take integer class numbers; all others take targets like the output.
@@ -80,7 +80,7 @@ def target_specs(model: Model, outputs: Any, losses: Any, batch_size: int | None
     return _map_losses(spec, outputs, losses)
 
 
-def default_loss(model: Model) -> str:
+def default_loss(model: GraphModel) -> str:
     """Returns the name of the loss that suits a model's last activation.
 
     Softmax goes with class numbers, sigmoid with binary targets, all else with squared errors.

@@ -16,7 +16,7 @@ from ipu_tf.compiler.pipeline.search_bounds import Bounds
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
-from ipu_tf.keras.adapters.graphs import Model
+from ipu_tf.keras.adapters.graphs import GraphModel
 from ipu_tf.keras.deployment import reasons
 from ipu_tf.keras.deployment.device_pipeline import offload_of, offload_without_stages
 from ipu_tf.keras.deployment.model_pipeline import assign_stages, layer_graph, remove_stages
@@ -85,7 +85,7 @@ class PipelineDecision:
 
 
 def auto_pipeline(
-    model: Model,
+    model: GraphModel,
     num_ipus: int,
     *,
     batch_size: int,

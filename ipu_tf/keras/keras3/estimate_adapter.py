@@ -13,7 +13,7 @@ from ipu_tf.internals.keras_outputs import known_outputs
 from ipu_tf.internals.keras_training import build_for_training
 from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.estimates import estimates_of
-from ipu_tf.keras.adapters.graphs import Model, Structure
+from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 
 
 @estimates_of.register(keras.Model)
@@ -64,13 +64,13 @@ class Keras3Estimate:
         finally:
             self.model.optimizer = theirs
 
-    def compiled(self, loss: str, rate: float) -> Model:
+    def compiled(self, loss: str, rate: float) -> GraphModel:
         """Returns a model of the same layers, compiled with this loss and SGD of this rate."""
         model = self.model
         output = model.outputs[0] if isinstance(model, keras.Sequential) else model.output
         compiled = keras.Model(model.inputs, output, name=model.name)
         compiled.compile(optimizer=keras.optimizers.SGD(rate), loss=loss)
-        return cast("Model", compiled)
+        return cast("GraphModel", compiled)
 
     def build_for_training(self, batch: SpecStructure, outputs: Structure) -> None:
         """Builds layers, loss, metrics and optimizer as `fit` does."""

@@ -14,7 +14,7 @@ import tensorflow as tf
 from ipu_tf.internals import keras_layers
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
-from ipu_tf.keras.adapters.graphs import Kind, Layer, Model, Node, Structure, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphModel, Kind, Layer, Node, Structure, graphs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Keras3Graphs:
             return "subclass"
         return "input" if isinstance(operation, keras.layers.InputLayer) else "layer"
 
-    def overrides_call(self, model: Model) -> bool:
+    def overrides_call(self, model: GraphModel) -> bool:
         """Returns whether a functional or Sequential model overrides `call`."""
         stock = KerasFunctional if isinstance(model, KerasFunctional) else keras.Sequential
         of_class = inspect.getattr_static(type(model), "call")
@@ -92,7 +92,7 @@ class Keras3Graphs:
         leaves = keras.tree.flatten(structure)
         return [leaf for leaf in leaves if isinstance(leaf, keras.KerasTensor)]
 
-    def naming(self, model: Model) -> AbstractContextManager[object]:
+    def naming(self, model: GraphModel) -> AbstractContextManager[object]:
         """Returns a context in which layers that a model builds get paths in it."""
         scope: AbstractContextManager[object] = keras.name_scope(model.name)
         return scope

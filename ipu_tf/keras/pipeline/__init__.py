@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from ipu_tf.keras.adapters.graphs import Model
+from ipu_tf.keras.adapters.graphs import GraphModel
 from ipu_tf.keras.pipeline.assignments import (
     FunctionalLayerPipelineStageAssignment,
     FunctionalNestedModelPipelineStageAssignment,
@@ -36,7 +36,7 @@ class StagedModel(Protocol):
         """Returns the stage of each layer by its path, empty for a model without stages."""
 
 
-def stage_of_layers(model: Model) -> Mapping[str, int]:
+def stage_of_layers(model: GraphModel) -> Mapping[str, int]:
     """Returns the pipeline stage of each layer of a model, by the paths that programs use.
 
     A path such as "model/block" includes all layers below it. The result is empty for a model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ipu_tf.keras.adapters.graphs import Layer, Model, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphModel, Layer, graphs_of
 from ipu_tf.keras.pipeline.scope import check_stage
 
 
@@ -88,12 +88,12 @@ class SequentialNestedModelPipelineStageAssignment:
 
     is_nested_model = True
 
-    def __init__(self, nested_model: Model, pipeline_stage_assignments: Sequence[Any]) -> None:
+    def __init__(self, nested_model: GraphModel, pipeline_stage_assignments: Sequence[Any]) -> None:
         self._nested_model = nested_model
         self._assignments = list(pipeline_stage_assignments)
 
     @property
-    def nested_model(self) -> Model:
+    def nested_model(self) -> GraphModel:
         """The nested model."""
         return self._nested_model
 
@@ -120,7 +120,7 @@ class NestedModelPipelineStageAssignment(SequentialNestedModelPipelineStageAssig
     """
 
     def __init__(
-        self, nested_model: Model, node_index: int, pipeline_stage_assignments: Sequence[Any]
+        self, nested_model: GraphModel, node_index: int, pipeline_stage_assignments: Sequence[Any]
     ) -> None:
         super().__init__(nested_model, pipeline_stage_assignments)
         self._node_index = node_index

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from keras import tree
 
-from ipu_tf.keras.adapters.graphs import GraphAdapter, Model, Node, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphAdapter, GraphModel, Node, graphs_of
 from ipu_tf.keras.pipeline.scope import outside_of_stages
 
 _CALL_ATTRIBUTE = "_ipu_tf_inner_call"
@@ -17,7 +17,7 @@ _CALL_ATTRIBUTE = "_ipu_tf_inner_call"
 class SymbolicCallError(ValueError):
     """Says that the `call` of a model does not run on symbolic inputs."""
 
-    def __init__(self, model: Model, inputs: str, error: Exception) -> None:
+    def __init__(self, model: GraphModel, inputs: str, error: Exception) -> None:
         super().__init__(
             f"The layers of model '{model.name}' cannot be assigned to pipeline stages, because "
             "its `call` does not run on symbolic inputs. In `call`, use layers and keras.ops "
@@ -41,7 +41,9 @@ class InnerCall:
     outputs: tuple[Any, ...]
 
 
-def symbolic_call(model: Model, args: Any, kwargs: Any, strategy: tf.distribute.Strategy) -> Any:
+def symbolic_call(
+    model: GraphModel, args: Any, kwargs: Any, strategy: tf.distribute.Strategy
+) -> Any:
     """Returns the result of a model's `call` on symbolic tensors; its layers record the call.
 
     Args:
@@ -64,7 +66,7 @@ def symbolic_call(model: Model, args: Any, kwargs: Any, strategy: tf.distribute.
 
 
 def inner_call(
-    model: Model, node: Node, strategy: tf.distribute.Strategy
+    model: GraphModel, node: Node, strategy: tf.distribute.Strategy
 ) -> InnerCall | SymbolicCallError:
     """Returns the result of a symbolic call of a nested model, or the error that prevents it.
 
@@ -85,7 +87,7 @@ def inner_call(
 
 
 def _inner_call(
-    model: Model, node: Node, strategy: tf.distribute.Strategy
+    model: GraphModel, node: Node, strategy: tf.distribute.Strategy
 ) -> InnerCall | SymbolicCallError:
     graphs = graphs_of(model)
     args, kwargs = (fresh(graphs, given) for given in graphs.arguments_of(node))

@@ -19,8 +19,8 @@ from keras import tree
 
 from ipu_tf.keras.adapters.graphs import (
     GraphAdapter,
+    GraphModel,
     Layer,
-    Model,
     Node,
     SymbolicTensor,
     graphs_of,
@@ -64,7 +64,7 @@ class LayerGraph:
         invocations: Its calls; those in a nested model are parts of the nested model's call.
     """
 
-    model: Model
+    model: GraphModel
     invocations: tuple[Invocation, ...]
 
     @property
@@ -77,13 +77,13 @@ class LayerGraph:
         return tuple(invocation.recorded_stage for invocation in self.layer_invocations)
 
 
-def graph_of(model: Model) -> LayerGraph:
+def graph_of(model: GraphModel) -> LayerGraph:
     """Returns the layer graph of a functional or Sequential model."""
     walk = _Walk(graphs_of(model), model.distribute_strategy)
     return LayerGraph(model=model, invocations=walk.model(model).invocations)
 
 
-def graph_of_call(model: Model, args: Sequence[Any], kwargs: dict[str, Any]) -> LayerGraph:
+def graph_of_call(model: GraphModel, args: Sequence[Any], kwargs: dict[str, Any]) -> LayerGraph:
     """Returns the layer graph of a subclassed model, by calling its `call` once more.
 
     Args:
@@ -145,7 +145,7 @@ class _Walk:
 
     def model(
         self,
-        model: Model,
+        model: GraphModel,
         inputs: Sequence[Sources] = (frozenset(),),
         stages: _Stages | None = None,
         path: str | None = None,
@@ -189,7 +189,7 @@ class _Walk:
         results = [sources.get(id(tensor), frozenset()) for tensor in outputs]
         return _Part(invocations=tuple(invocations), outputs=results)
 
-    def _sequential(self, model: Model, path: str, source: Sources, stages: _Stages) -> _Part:
+    def _sequential(self, model: GraphModel, path: str, source: Sources, stages: _Stages) -> _Part:
         invocations = []
         for layer in model.layers:
             invocation, results = self._call(layer, None, path, [source], stages)
@@ -228,7 +228,7 @@ class _Walk:
         kind = self._graphs.kind(layer)
         if kind in ("layer", "operation layer"):
             return None
-        model = cast("Model", layer)
+        model = cast("GraphModel", layer)
         if kind != "subclass":
             if self._graphs.overrides_call(model):
                 return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
-from ipu_tf.keras.adapters.graphs import Layer, Model, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphModel, Layer, graphs_of
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.stages import Stages, check_complete, check_no_gaps, check_order
@@ -176,7 +176,7 @@ def _by_path(
     return {path: tuple(sorted(of_layer)) for path, of_layer in by_path.items()}
 
 
-def warn_about_moving_statistics(model: Model) -> None:
+def warn_about_moving_statistics(model: GraphModel) -> None:
     """Logs a warning for layers whose moving statistics a pipeline does not update correctly."""
     graphs = graphs_of(model)
     for layer in graphs.layers_within(model):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ipu_tf.keras.adapters.graphs import Model, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphModel, graphs_of
 
 
-def checked_checkpoints(model: Model, checkpoints: Any) -> tuple[str, ...]:
+def checked_checkpoints(model: GraphModel, checkpoints: Any) -> tuple[str, ...]:
     """Returns the names of layers after which activations are kept.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, cast
 
-from ipu_tf.keras.adapters.graphs import Model, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphModel, graphs_of
 from ipu_tf.keras.pipeline.assignments import (
     FunctionalLayerPipelineStageAssignment,
     FunctionalNestedModelPipelineStageAssignment,
@@ -30,13 +30,13 @@ def assignments_of(graph: LayerGraph, stages: Stages) -> list[Any]:
     return [_assignment(graph.model, call, stages.__getitem__) for call in graph.invocations]
 
 
-def _assignment(model: Model, call: Invocation, stage_of: Callable[[int], int | None]) -> Any:
+def _assignment(model: GraphModel, call: Invocation, stage_of: Callable[[int], int | None]) -> Any:
     """Returns the assignment of a call in a model; `stage_of` takes ordinals of invocations."""
     of_layer, of_nested = _classes(model)
     index = () if _is_sequential(model) else (call.node_index,)
     if call.parts is None:
         return of_layer(call.layer, *index, stage_of(call.ordinal))
-    nested = cast("Model", call.layer)
+    nested = cast("GraphModel", call.layer)
     parts = [_assignment(nested, part, stage_of) for part in call.parts]
     return of_nested(call.layer, *index, parts)
 
@@ -61,7 +61,7 @@ def stages_of(graph: LayerGraph, assignments: Any) -> tuple[int, ...]:
 
 
 def _stages(
-    model: Model, invocations: Sequence[Invocation], assignments: Any, subject: str
+    model: GraphModel, invocations: Sequence[Invocation], assignments: Any, subject: str
 ) -> Iterator[int]:
     if not isinstance(assignments, list):
         raise ValueError(
@@ -82,7 +82,7 @@ def _stages(
         if call.parts is not None:
             nested = f"{subject}, nested model '{call.layer.name}'"
             parts = assignment.pipeline_stage_assignments
-            yield from _stages(cast("Model", call.layer), call.parts, parts, nested)
+            yield from _stages(cast("GraphModel", call.layer), call.parts, parts, nested)
         elif assignment.pipeline_stage is None:
             raise ValueError(
                 f"{subject}: layer '{call.layer.name}' has not been assigned a pipeline stage. Set "
@@ -93,7 +93,7 @@ def _stages(
 
 
 def _check_matches(
-    model: Model, call: Invocation, assignment: Any, subject: str, order: list[str]
+    model: GraphModel, call: Invocation, assignment: Any, subject: str, order: list[str]
 ) -> None:
     expected = _classes(model)[call.parts is not None]
     if type(assignment) is not expected:
@@ -183,7 +183,7 @@ def _check_steps(graph: LayerGraph, stages: Sequence[int]) -> None:
         previous = stage
 
 
-def _classes(model: Model) -> tuple[Any, Any]:
+def _classes(model: GraphModel) -> tuple[Any, Any]:
     """Returns the classes of the assignments of layers, and of nested models, in a model."""
     if _is_sequential(model):
         return (
@@ -198,15 +198,15 @@ def _classes(model: Model) -> tuple[Any, Any]:
     return ModelLayerPipelineStageAssignment, NestedModelPipelineStageAssignment
 
 
-def _is_sequential(model: Model) -> bool:
+def _is_sequential(model: GraphModel) -> bool:
     return graphs_of(model).kind(model) == "sequential"
 
 
-def _subject(model: Model) -> str:
+def _subject(model: GraphModel) -> str:
     return f"Model '{model.name}'"
 
 
-def raise_no_longer_valid(model: Model) -> NoReturn:
+def raise_no_longer_valid(model: GraphModel) -> NoReturn:
     """Raises the error that the layers have changed since stages were assigned to them.
 
     Raises:

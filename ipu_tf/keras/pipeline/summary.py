@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ipu_tf.keras.adapters.graphs import Model
+from ipu_tf.keras.adapters.graphs import GraphModel
 
 _DEFAULT_LINE_LENGTH = 80
 _LEAST_LINE_LENGTH = 32
@@ -16,7 +16,7 @@ _NAMES_SHARE = 5 / 8  # Of the width beside the stages; inputs get the rest.
 
 
 def lines(
-    model: Model, assignments: Sequence[Any], line_length: int | None = None
+    model: GraphModel, assignments: Sequence[Any], line_length: int | None = None
 ) -> Iterator[str]:
     """Returns the lines of the table. Text too long for its column continues in the next line.
 

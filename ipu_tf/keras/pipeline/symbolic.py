@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from ipu_tf.keras.adapters.graphs import GraphAdapter, Model, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphAdapter, GraphModel, graphs_of
 from ipu_tf.keras.pipeline.inner_calls import fresh, inputs_of
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of_call
 
@@ -23,7 +23,7 @@ class CallGraph:
     graph: LayerGraph
 
 
-def call_graph(model: Model, seen: Any, known: CallGraph | None) -> CallGraph:
+def call_graph(model: GraphModel, seen: Any, known: CallGraph | None) -> CallGraph:
     """Returns the layer graph of a built subclassed model.
 
     Args:
@@ -55,13 +55,13 @@ class LayerCalls:
         self.seen_inputs: Any = None
         self._call_graph: CallGraph | None = None
 
-    def graph(self, model: Model) -> LayerGraph:
+    def graph(self, model: GraphModel) -> LayerGraph:
         """Returns the layer graph of the built subclassed model; see `call_graph`."""
         self._call_graph = call_graph(model, self.seen_inputs, self._call_graph)
         return self._call_graph.graph
 
 
-def _symbolic_inputs(model: Model, seen: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _symbolic_inputs(model: GraphModel, seen: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of the last symbolic call of a model, or of its build."""
     graphs = graphs_of(model)
     if nodes := graphs.nodes(model):
@@ -69,7 +69,7 @@ def _symbolic_inputs(model: Model, seen: Any) -> tuple[tuple[Any, ...], dict[str
         return fresh(graphs, args), fresh(graphs, kwargs)
     if seen is not None:
         return (fresh(graphs, seen),), {}
-    config = model.get_build_config() if model.built else None
+    config = cast("dict[str, Any]", model.get_build_config()) if model.built else None
     if not config:
         raise RuntimeError(
             "The pipeline stage assignments belong to the layers of a model which has not been "

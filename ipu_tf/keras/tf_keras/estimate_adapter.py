@@ -12,7 +12,7 @@ import tf_keras
 
 from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.estimates import estimates_of
-from ipu_tf.keras.adapters.graphs import Model, Structure
+from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 from ipu_tf.keras.adapters.models import adapter_of
 
 
@@ -62,11 +62,11 @@ class TfKerasEstimate:
         finally:
             self.model.optimizer = theirs
 
-    def compiled(self, loss: str, rate: float) -> Model:
+    def compiled(self, loss: str, rate: float) -> GraphModel:
         """Returns a model of the same layers, compiled with this loss and SGD of this rate."""
         compiled = tf_keras.Model(self.inputs, self.model.output, name=self.model.name)
         compiled.compile(optimizer=tf_keras.optimizers.SGD(rate), loss=loss)
-        return cast("Model", compiled)
+        return cast("GraphModel", compiled)
 
     def build_for_training(self, batch: SpecStructure, outputs: Structure) -> None:
         """Builds the optimizer, the loss and metrics by tracing a step."""

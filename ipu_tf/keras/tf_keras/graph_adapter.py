@@ -18,7 +18,7 @@ from ipu_tf.internals.tf_keras import (
     TfKerasTensor,
     layers_within,
 )
-from ipu_tf.keras.adapters.graphs import Kind, Layer, Model, Node, Structure, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphModel, Kind, Layer, Node, Structure, graphs_of
 
 _NEW_INPUT = "ipu_tf_input"  # With a name, it takes none of those that tf_keras numbers.
 
@@ -39,7 +39,7 @@ class TfKerasGraphs:
             return "operation layer"
         return "input" if isinstance(operation, tf_keras.layers.InputLayer) else "layer"
 
-    def overrides_call(self, model: Model) -> bool:
+    def overrides_call(self, model: GraphModel) -> bool:
         """Returns whether a functional or Sequential model overrides `call`."""
         is_sequential = isinstance(model, tf_keras.Sequential)
         stock = tf_keras.Sequential if is_sequential else TfKerasFunctional
@@ -94,7 +94,7 @@ class TfKerasGraphs:
         leaves = tf.nest.flatten(structure)
         return [leaf for leaf in leaves if isinstance(leaf, TfKerasTensor)]
 
-    def naming(self, model: Model) -> AbstractContextManager[object]:
+    def naming(self, model: GraphModel) -> AbstractContextManager[object]:
         """Returns a context without effect: calls give layers their paths."""
         del model
         return contextlib.nullcontext()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Bytes = Mapping[str, bytes]
 
 
-class Kind(enum.IntEnum):
+class ProgramKind(enum.IntEnum):
     """Kinds of steps, as ProgramKind of ops/poplar/src/poplar/program_node.h."""
 
     SEQUENCE = 0
@@ -83,7 +83,7 @@ class Stretches:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Steps:
+class ProgramTree:
     """The steps of all functions, then of all programs, each before its children.
 
     Attributes:
@@ -153,7 +153,7 @@ class PoplarGraph:
     edge_flags: NDArray[np.uint8]
     edge_runs: NDArray[np.int64]
     runs: Stretches
-    steps: Steps
+    steps: ProgramTree
 
     @classmethod
     def of(cls, records: Bytes) -> PoplarGraph:
@@ -191,7 +191,7 @@ class PoplarGraph:
             runs=Stretches(
                 address=numbers("runs.address", "<u8"), bytes=numbers("runs.bytes", "<u8")
             ),
-            steps=Steps(
+            steps=ProgramTree(
                 kind=np.frombuffer(records["steps.kind"], np.uint8),
                 id=numbers("steps.id"),
                 parent=numbers("steps.parent", "<i4"),

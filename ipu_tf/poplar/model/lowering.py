@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
-from ipu_tf.poplar.model.graph import PROGRAM, Counts, Kind, PoplarGraph
+from ipu_tf.poplar.model.graph import PROGRAM, Counts, PoplarGraph, ProgramKind
 from ipu_tf.poplar.model.machine import system_of_target
 from ipu_tf.poplar.model.memory import Memory
-from ipu_tf.poplar.model.supersteps import Supersteps, set_runs, slots_of
+from ipu_tf.poplar.model.supersteps import SuperstepMaker, set_runs, slots_of
 from ipu_tf.tile_program.device_program import DeviceProgram, on_one_ipu
 from ipu_tf.tile_program.memory import tile_memory
 from ipu_tf.tile_program.program import Step, TileProgram
@@ -25,18 +25,18 @@ NAME = "poplar"
 """The name of the program in reports."""
 
 _HOST_COPIES = {
-    Kind.FROM_STREAM: "infeed",
-    Kind.TO_STREAM: "outfeed",
-    Kind.FROM_REMOTE: "copy-from-remote",
-    Kind.TO_REMOTE: "copy-to-remote",
-    Kind.PRINT: "print",
+    ProgramKind.FROM_STREAM: "infeed",
+    ProgramKind.TO_STREAM: "outfeed",
+    ProgramKind.FROM_REMOTE: "copy-from-remote",
+    ProgramKind.TO_REMOTE: "copy-to-remote",
+    ProgramKind.PRINT: "print",
 }
 
 _DECISIONS = {
-    Kind.REPEAT_WHILE: "test the condition",
-    Kind.IF: "choose a branch",
-    Kind.SWITCH: "choose a case",
-    Kind.ABORT_ON_CONDITION: "test the condition",
+    ProgramKind.REPEAT_WHILE: "test the condition",
+    ProgramKind.IF: "choose a branch",
+    ProgramKind.SWITCH: "choose a case",
+    ProgramKind.ABORT_ON_CONDITION: "test the condition",
 }
 
 _NOT_RUN = (
@@ -62,7 +62,7 @@ def lower(graph: PoplarGraph, counts: Counts) -> DeviceProgram:
     system = system_of_target(graph.target)
     target = system.target
     runs = counts.runs if counts.runs.any() else static_runs(graph)
-    supersteps = Supersteps(graph, system, slots_of(graph, counts, target))
+    supersteps = SuperstepMaker(graph, system, slots_of(graph, counts, target))
     numbers = [step for step in np.flatnonzero(runs).tolist() if _has_cost(graph, step)]
     steps = [_step(graph, step, _times(graph, runs, step), supersteps, target) for step in numbers]
     memory = Memory(graph, np.array(numbers, np.int64), supersteps.traffic_of, target)
@@ -90,12 +90,12 @@ def step_cycles(graph: PoplarGraph, counts: Counts) -> NDArray[np.int64]:
         NotModelledError: The target has no tiles, or several IPUs.
     """
     system = system_of_target(graph.target)
-    supersteps = Supersteps(graph, system, slots_of(graph, counts, system.target))
+    supersteps = SuperstepMaker(graph, system, slots_of(graph, counts, system.target))
     cycles = np.zeros(len(graph.steps.kind), np.int64)
     for number in range(len(cycles)):
         if _has_cost(graph, number):
             step = _step(graph, number, 1, supersteps, system.target)
-            cycles[number + (graph.steps.kind[number] == Kind.REPEAT_WHILE)] += step.cycles
+            cycles[number + (graph.steps.kind[number] == ProgramKind.REPEAT_WHILE)] += step.cycles
     return cycles
 
 
@@ -125,9 +125,9 @@ def static_runs(graph: PoplarGraph) -> NDArray[np.int64]:
             for step in _tree(parents, root):
                 if step != root:
                     parent = parents[step]
-                    times = counts[parent] if kinds[parent] == Kind.REPEAT else 1
+                    times = counts[parent] if kinds[parent] == ProgramKind.REPEAT else 1
                     runs[step] = runs[parent] * times
-                if kinds[step] == Kind.CALL:
+                if kinds[step] == ProgramKind.CALL:
                     called[int(steps.id[step])] += runs[step]
     return runs
 
@@ -155,24 +155,28 @@ def _tree(parents: Sequence[int], root: int) -> range:
 
 
 def _has_cost(graph: PoplarGraph, step: int) -> bool:
-    kind = Kind(graph.steps.kind[step])
-    return kind in (Kind.EXECUTE, Kind.COPY) or kind in _HOST_COPIES or kind in _DECISIONS
+    kind = ProgramKind(graph.steps.kind[step])
+    return (
+        kind in (ProgramKind.EXECUTE, ProgramKind.COPY)
+        or kind in _HOST_COPIES
+        or kind in _DECISIONS
+    )
 
 
 def _times(graph: PoplarGraph, runs: NDArray[np.int64], step: int) -> int:
     """Returns how often a step costs: a loop each time it tests, as often as its condition ran."""
-    tests = graph.steps.kind[step] == Kind.REPEAT_WHILE
+    tests = graph.steps.kind[step] == ProgramKind.REPEAT_WHILE
     return int(runs[step + 1] if tests else runs[step])
 
 
 def _step(
-    graph: PoplarGraph, number: int, runs: int, supersteps: Supersteps, target: Target
+    graph: PoplarGraph, number: int, runs: int, supersteps: SuperstepMaker, target: Target
 ) -> Step:
-    kind, of = Kind(graph.steps.kind[number]), int(graph.steps.id[number])
+    kind, of = ProgramKind(graph.steps.kind[number]), int(graph.steps.id[number])
     made: tuple[Superstep, ...]
-    if kind == Kind.EXECUTE:
+    if kind == ProgramKind.EXECUTE:
         name, opcode, made = graph.sets[of], "execute", supersteps.execute(of)
-    elif kind == Kind.COPY:
+    elif kind == ProgramKind.COPY:
         name, opcode, made = _copy_name(graph, number), "copy", supersteps.copy(number)
     elif kind in _HOST_COPIES:
         opcode = _HOST_COPIES[kind]
@@ -183,7 +187,7 @@ def _step(
     return Step(
         name=name.rpartition("/")[2] or opcode,
         opcode=opcode,
-        layer=name if kind in (Kind.EXECUTE, Kind.COPY) else "",
+        layer=name if kind in (ProgramKind.EXECUTE, ProgramKind.COPY) else "",
         phase="forward",
         supersteps=made,
         repeats=runs,
@@ -204,18 +208,22 @@ def _copy_name(graph: PoplarGraph, number: int) -> str:
     return f"{layer}{slash}copy {last} to {target.rpartition('/')[2]}"
 
 
-def _host_name(graph: PoplarGraph, kind: Kind, of: int, number: int) -> str:
-    if kind == Kind.PRINT:
+def _host_name(graph: PoplarGraph, kind: ProgramKind, of: int, number: int) -> str:
+    if kind == ProgramKind.PRINT:
         return f"print {number}"
-    names = graph.streams if kind in (Kind.FROM_STREAM, Kind.TO_STREAM) else graph.remote_buffers
+    names = (
+        graph.streams
+        if kind in (ProgramKind.FROM_STREAM, ProgramKind.TO_STREAM)
+        else graph.remote_buffers
+    )
     return names[of]
 
 
 def _without_cost(
-    graph: PoplarGraph, supersteps: Supersteps, numbers: Sequence[int]
+    graph: PoplarGraph, supersteps: SuperstepMaker, numbers: Sequence[int]
 ) -> dict[str, tuple[str, ...]]:
     """Returns codelets without estimate or count, with the compute sets that ran them."""
-    ran = {int(graph.steps.id[n]) for n in numbers if graph.steps.kind[n] == Kind.EXECUTE}
+    ran = {int(graph.steps.id[n]) for n in numbers if graph.steps.kind[n] == ProgramKind.EXECUTE}
     unknown = (supersteps.slots == 0) & np.isin(graph.vertex_set, list(ran))
     found: dict[str, tuple[str, ...]] = {}
     pairs = np.stack([graph.vertex_type[unknown], graph.vertex_set[unknown]], axis=1)

@@ -23,8 +23,8 @@ from ipu_tf.poplar.model.graph import (
     ROW,
     ROW_WITH_COUNT,
     WRITTEN,
-    Kind,
     PoplarGraph,
+    ProgramKind,
     Stretches,
 )
 from ipu_tf.poplar.model.pieces import TileTraffic
@@ -38,7 +38,7 @@ _NAMED = 400
 _RUNS = 64
 """Footprints of a tensor at most; of an uneven one, neighbouring tiles count with the largest."""
 
-_LOOPS = (Kind.REPEAT, Kind.REPEAT_WHILE)
+_LOOPS = (ProgramKind.REPEAT, ProgramKind.REPEAT_WHILE)
 
 
 class Memory:
@@ -89,7 +89,7 @@ class Memory:
                 always,
             )
         for place, number in enumerate(self._numbers.tolist()):
-            if self._graph.steps.kind[number] == Kind.EXECUTE:
+            if self._graph.steps.kind[number] == ProgramKind.EXECUTE:
                 of = int(self._graph.steps.id[number])
                 group, slash, own = self._graph.sets[of].rpartition("/")
                 name = f"{group}{slash}operands of {own}"
@@ -232,7 +232,7 @@ class Memory:
             else:
                 loop = number if kinds[parent] in _LOOPS and outer[parent] < 0 else outer[parent]
                 outer.append(parent if loop == number else loop)
-                branch = kinds[parent] in (Kind.IF, Kind.SWITCH)
+                branch = kinds[parent] in (ProgramKind.IF, ProgramKind.SWITCH)
                 roots.append(-1 if branch else roots[parent])
         first: dict[int, int] = {}
         last: dict[int, int] = {}
@@ -263,14 +263,14 @@ class _Uses:
 
     def of(self, step: int) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
         """Returns what a step reads, then what it writes: variables, and whether all of each."""
-        steps, kind = self._graph.steps, Kind(self._graph.steps.kind[step])
-        if kind == Kind.EXECUTE:
+        steps, kind = self._graph.steps, ProgramKind(self._graph.steps.kind[step])
+        if kind == ProgramKind.EXECUTE:
             place = int(steps.id[step])
             return self._whole(self._read.get(place)), self._whole(self._written.get(place))
         source = self._moved(steps.source, step)
-        if kind == Kind.COPY:
+        if kind == ProgramKind.COPY:
             return source, self._moved(steps.target, step)
-        if kind in (Kind.FROM_STREAM, Kind.FROM_REMOTE):
+        if kind in (ProgramKind.FROM_STREAM, ProgramKind.FROM_REMOTE):
             return [], source
         return source, []
 

@@ -23,8 +23,8 @@ from ipu_tf.poplar.model.graph import (
     READ,
     WRITTEN,
     Counts,
-    Kind,
     PoplarGraph,
+    ProgramKind,
     Stretches,
 )
 from ipu_tf.poplar.model.pieces import Pieces, TileMap, TileTraffic, exchange
@@ -35,7 +35,7 @@ _WORD_BYTES = 4
 _NO_TRAFFIC = np.zeros(0, np.int64)
 
 
-class Supersteps:
+class SuperstepMaker:
     """Makes the supersteps of the steps of a graph.
 
     Attributes:
@@ -81,13 +81,13 @@ class Supersteps:
 
     def host_copy(self, step: int) -> tuple[Superstep, ...]:
         """Returns the supersteps of a copy between tiles and host, or streaming memory."""
-        steps, kind = self._graph.steps, Kind(self._graph.steps.kind[step])
+        steps, kind = self._graph.steps, ProgramKind(self._graph.steps.kind[step])
         pieces = self._map.pieces(self._moves(steps.source, step))
         size = int(pieces.bytes.sum())
         place = np.cumsum(pieces.bytes) - pieces.bytes
         share = -(-max(1, size) // (self._target.tiles * _WORD_BYTES)) * _WORD_BYTES
         landed = _cut_every(place, pieces, share)
-        is_in = kind in (Kind.FROM_STREAM, Kind.FROM_REMOTE)
+        is_in = kind in (ProgramKind.FROM_STREAM, ProgramKind.FROM_REMOTE)
         from_tile, to_tile = landed.of, landed.tile
         if not is_in:
             from_tile, to_tile = to_tile, from_tile
@@ -100,18 +100,18 @@ class Supersteps:
     def _target(self) -> Target:
         return self._system.target
 
-    def _transfer(self, kind: Kind, landed: Pieces) -> Superstep:
+    def _transfer(self, kind: ProgramKind, landed: Pieces) -> Superstep:
         """Returns the transfer of landed data, which is where it is in equal shares."""
         tiles = self._target.tiles
         size = int(landed.bytes.sum())
-        if kind in (Kind.FROM_REMOTE, Kind.TO_REMOTE):
+        if kind in (ProgramKind.FROM_REMOTE, ProgramKind.TO_REMOTE):
             seconds = streaming.transfer_seconds(self._system, size)
             cycles = round(seconds * self._target.clock_hz)
         else:
             cycles = host.transfer_cycles(self._system, size)
         shares = np.bincount(landed.of, landed.bytes, tiles).astype(np.int64)
         nothing = np.zeros(tiles, np.int64)
-        is_in = kind in (Kind.FROM_STREAM, Kind.FROM_REMOTE)
+        is_in = kind in (ProgramKind.FROM_STREAM, ProgramKind.FROM_REMOTE)
         return Superstep(
             name="transfer",
             sync_cycles=self._target.sync_cycles,
@@ -222,7 +222,7 @@ def slots_of(graph: PoplarGraph, counts: Counts, target: Target) -> NDArray[np.i
 
 def set_runs(graph: PoplarGraph, runs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns how often each compute set ran, int64[sets], given how often each step did."""
-    executes = graph.steps.kind == Kind.EXECUTE
+    executes = graph.steps.kind == ProgramKind.EXECUTE
     found = np.zeros(len(graph.sets), np.int64)
     np.add.at(found, graph.steps.id[executes], runs[executes])
     return found

@@ -384,7 +384,7 @@ def finding(checked: CheckedOp, values: Sequence[np.ndarray]) -> Finding | None:
         )
 
 
-def place_of(flat: int, values: NDArray[Any]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def place_of(flat: int, values: NDArray[np.generic]) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Returns the indices of a value, and the values from four before to four behind it.
 
     Args:
