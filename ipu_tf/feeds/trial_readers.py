@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Iterator
 
 from ipu_tf.base import trial
 from ipu_tf.internals.working_threads import any_works
@@ -14,6 +16,20 @@ _IDLE_SHARE = 0.05
 
 _reading_seconds: dict[int, float] = {}
 """The processor time of each thread that reads, up to its last read."""
+
+_serving: set[int] = set()
+"""The threads that run programs for calls alone."""
+
+
+@contextlib.contextmanager
+def unread() -> Iterator[None]:
+    """Says that this thread's programs write what calls take alone: no reader waits for them."""
+    thread = threading.get_ident()
+    _serving.add(thread)
+    try:
+        yield
+    finally:
+        _serving.discard(thread)
 
 
 class TrialReader:
@@ -43,7 +59,7 @@ class TrialReader:
         if waited < _PATIENCE_SECONDS:
             return
         others_work = computed > _IDLE_SHARE * waited
-        if others_work or any_works(apart_from=_reading_seconds):
+        if others_work or any_works(apart_from={*_reading_seconds, *_serving}):
             self._began = now
             return
         raise RuntimeError(

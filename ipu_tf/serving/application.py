@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 import tensorflow as tf
 
 from ipu_tf import config
-from ipu_tf.feeds import queue_number
+from ipu_tf.feeds import queue_number, trial_readers
 from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.serving import application_graph
@@ -150,8 +150,9 @@ def _run_on_demand(outfeed: int, writes: bool, run: Callable[[], Any]) -> None:
     """
     functions = library.feed_functions()
     try:
-        while not writes or functions.ipu_tf_outfeed_wait(outfeed):
-            run()
+        with trial_readers.unread():
+            while not writes or functions.ipu_tf_outfeed_wait(outfeed):
+                run()
     except Exception as error:
         message = f"The application failed: {error}"
         functions.ipu_tf_outfeed_end(outfeed, tf.errors.INTERNAL, message.encode())

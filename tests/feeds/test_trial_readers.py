@@ -1,6 +1,8 @@
 """A reader that waits for elements of cut loops ends only where nothing works."""
 
+import contextlib
 import logging
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -42,3 +44,30 @@ def test_a_reader_waits_while_another_thread_works(monkeypatch):
         wait(9.0)
         with pytest.raises(RuntimeError, match="no element for 11 s, and no program runs that"):
             wait(2.0)
+
+
+@pytest.mark.parametrize("serves", [False, True])
+def test_a_reader_does_not_wait_for_threads_that_serve_calls(monkeypatch, serves):
+    monkeypatch.setattr(trial_readers, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(trial_readers, "_IDLE_SHARE", 99.0)
+    monkeypatch.setattr(trial_readers, "any_works", lambda *, apart_from: bool(known - apart_from))
+    begun, ends, known = threading.Event(), threading.Event(), set()
+
+    def serve():
+        known.add(threading.get_ident())
+        with trial_readers.unread() if serves else contextlib.nullcontext():
+            begun.set()
+            ends.wait(30)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    begun.wait(30)
+    reader = trial_readers.TrialReader()
+    wait = pytest.raises(RuntimeError) if serves else contextlib.nullcontext()
+    with trial.steps_limited_to(3):
+        trial.note_cut(logging.getLogger(__name__), "A loop runs 3 of 9 iterations", 3)
+        with wait:
+            reader.check(is_empty=True)
+    ends.set()
+    thread.join()
+    assert not known & trial_readers._serving
