@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+_FILES = (".keras", ".h5", ".hdf5")
+"""The ends of paths that Keras writes one file to; others are folders, or begin several names."""
+
 
 @contextlib.contextmanager
 def written_whole(path: Any, *, is_file: bool) -> Iterator[Any]:
@@ -18,9 +21,10 @@ def written_whole(path: Any, *, is_file: bool) -> Iterator[Any]:
     Args:
         path: Where the file is to be.
         is_file: Whether a single file of that path is written. Otherwise, and for a path that is
-            not on this machine, the path itself is yielded.
+            not on this machine or not that of a file of Keras, the path itself is yielded.
     """
-    if not is_file or not isinstance(path, str | os.PathLike) or "://" in str(path):
+    is_local = isinstance(path, str | os.PathLike) and "://" not in str(path)
+    if not is_file or not is_local or not str(path).endswith(_FILES):
         yield path
         return
     whole = Path(os.path.realpath(path))
