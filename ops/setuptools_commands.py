@@ -84,9 +84,9 @@ class BdistWheel(bdist_wheel):
     """`bdist_wheel` for a package with a native library that works with any Python version."""
 
     def finalize_options(self) -> None:
-        """Marks the wheel as one for a platform."""
+        """Marks the wheel as one for a platform, whose files belong to the platform's folder."""
+        self.distribution.has_ext_modules = lambda: True
         super().finalize_options()
-        self.root_is_pure = False
 
     def get_tag(self) -> tuple[str, str, str]:
         """The wheel's tag: any Python 3, this platform."""
