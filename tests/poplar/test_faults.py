@@ -127,7 +127,7 @@ def test_ctrl_c_ends_between_compute_sets(programs):
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout.readline() == "running\n"
+        assert process.stderr.readline().startswith("running")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == -signal.SIGINT
         assert process.stdout.read() == "not flushed"

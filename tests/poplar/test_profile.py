@@ -62,7 +62,17 @@ def test_options_of_the_environment_write_reports(programs, tmp_path):
     directory = f'"autoReport.directory": "{tmp_path}"'
     assert ran(f'{{"autoReport.all": true, {directory}}}') == "no error\n"
     assert (tmp_path / "report.json").is_file()
-    assert "must be a JSON object, such as" in ran("[1]")
+    for wrong in (
+        "[1]",
+        "{",
+        '{"a": 1,}',
+        '{"a" 1}',
+        '{"a": maybe}',
+        '{"a": "b"} c',
+        '{"a": "\\n"}',
+    ):
+        assert "must be a JSON object, such as" in ran(wrong)
+    assert ran(' { "a.b" : "c" , "d" : 1e-3 } ') == ran("{}") == "no error\n"
     assert 'autoReport.all is "true" or "false". Received: "2"' in ran('{"autoReport.all": 2}')
 
 

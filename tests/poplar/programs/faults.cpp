@@ -201,9 +201,9 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
     {"endless program",
      [](Parts& p) {
        p.Add("tests::Increment", {{"value", p.x[0]}, {"goes_on", p.Mapped(BOOL, {}, "go")}, {"limit", 1}}, 9);
-       Engine engine(p.graph, Repeat(4'000'000'000, Execute(p.set)));
+       Engine engine(p.graph, Sequence(PrintTensor("running", p.x[0]), Repeat(4'000'000'000, Execute(p.set))));
        engine.load(p.device);
-       std::cout << "running" << std::endl << "not flushed";
+       std::cout << "not flushed";
        engine.run();
      }},
     {"endless codelet",

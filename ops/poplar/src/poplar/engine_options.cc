@@ -1,30 +1,84 @@
 #include "engine_options.h"
 
+#include <cctype>
 #include <cstdlib>
-#include <regex>
 #include <string>
+#include <string_view>
 
 #include <poplar/exceptions.hpp>
 
 namespace poplar {
 inline namespace ipu_tf {
 namespace detail {
+namespace {
+
+constexpr const char* kVariable = "POPLAR_ENGINE_OPTIONS";
+
+// Reads a JSON object of strings without escapes, numbers and booleans.
+class ObjectReader {
+ public:
+  explicit ObjectReader(std::string_view text) : rest_(text) {}
+
+  // Takes a character, behind spaces, if it is the next one.
+  bool Take(char wanted) {
+    SkipSpaces();
+    if (rest_.empty() || rest_.front() != wanted) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  bool ReadString(std::string& found) {
+    if (!Take('"')) return false;
+    const size_t end = rest_.find_first_of("\"\\");
+    if (end == std::string_view::npos || rest_[end] != '"') return false;
+    found = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return true;
+  }
+
+  bool ReadValue(std::string& found) {
+    if (ReadString(found)) return true;
+    const size_t end = rest_.find_first_of(" \t\n\r,}");
+    if (end == 0 || end == std::string_view::npos) return false;
+    found = rest_.substr(0, end);
+    rest_.remove_prefix(end);
+    return found == "true" || found == "false" || found.find_first_not_of("-+.0123456789eE") == std::string::npos;
+  }
+
+  bool AtEnd() {
+    SkipSpaces();
+    return rest_.empty();
+  }
+
+ private:
+  void SkipSpaces() {
+    while (!rest_.empty() && std::isspace(static_cast<unsigned char>(rest_.front()))) rest_.remove_prefix(1);
+  }
+
+  std::string_view rest_;
+};
+
+bool ReadOptions(const std::string& text, OptionFlags& options) {
+  ObjectReader reader(text);
+  if (!reader.Take('{')) return false;
+  if (reader.Take('}')) return reader.AtEnd();
+  do {
+    std::string name, value;
+    if (!reader.ReadString(name) || !reader.Take(':') || !reader.ReadValue(value)) return false;
+    options.set(name, value);
+  } while (reader.Take(','));
+  return reader.Take('}') && reader.AtEnd();
+}
+
+}  // namespace
 
 OptionFlags EnvironmentOptions() {
-  constexpr const char* kVariable = "POPLAR_ENGINE_OPTIONS";
   const char* const given = std::getenv(kVariable);
   OptionFlags options;
   if (given == nullptr || given[0] == '\0') return options;
-  const std::string text = given;
-  const std::string pair = R"re("([^"\\]*)"\s*:\s*(?:"([^"\\]*)"|(true|false|[-+.0-9eE]+)))re";
-  const std::regex whole("\\s*\\{\\s*(?:" + pair + "\\s*(?:,\\s*" + pair + "\\s*)*)?\\}\\s*");
-  if (!std::regex_match(text, whole)) {
+  if (!ReadOptions(given, options)) {
     throw invalid_option(std::string(kVariable) +
-                         " must be a JSON object, such as {\"autoReport.all\": \"true\"}. Received: '" + text + "'.");
-  }
-  const std::regex each(pair);
-  for (std::sregex_iterator one(text.begin(), text.end(), each); one != std::sregex_iterator(); ++one) {
-    options.set((*one)[1].str(), (*one)[2].matched ? (*one)[2].str() : (*one)[3].str());
+                         " must be a JSON object, such as {\"autoReport.all\": \"true\"}. Received: '" + given + "'.");
   }
   return options;
 }
