@@ -78,7 +78,7 @@ def _tile_op(trace: TracingState, request: OpRequest) -> OpRequest:
         twin.family, trace.configuration, layer=layer, backward=is_gradient(request.name)
     )
     plan = plan_for(shape, numerics, None, request.name)
-    _record(trace, request, request.op_type, shape, plan, numerics.stochastic_rounding)
+    _record(trace, request, layer, request.op_type, shape, plan, numerics.stochastic_rounding)
     own = {
         **tile_attributes(plan, numerics, trace.next_stream()),
         **planning_of_gradients(twin.family, trace.configuration, layer),
@@ -93,12 +93,11 @@ def _face_op(trace: TracingState, request: OpRequest) -> OpRequest:
     shape = TWINS[stock].shape(_inputs_of(TWINS[stock], request))
     own = attributes.from_protos(request.attrs)
     plan = plan_from_attributes(stock, own)
-    _record(trace, request, stock, shape, plan, own["rounding"] == "stochastic")
+    layer = trace.layer_of(request.name)
+    _record(trace, request, layer, stock, shape, plan, own["rounding"] == "stochastic")
     changed: dict[str, attributes.PlainValue] = {
         "stream": trace.next_stream(),
-        **planning_of_gradients(
-            TWINS[stock].family, trace.configuration, trace.layer_of(request.name)
-        ),
+        **planning_of_gradients(TWINS[stock].family, trace.configuration, layer),
     }
     return request.changed(attrs={**request.attrs, **attributes.to_protos(changed)})
 
@@ -201,6 +200,7 @@ RULES: Mapping[str, Rule] = {
 def _record(
     trace: TracingState,
     request: OpRequest,
+    layer: str,
     stock: str,
     shape: OpShape,
     plan: Plan,
@@ -209,7 +209,7 @@ def _record(
     trace.program.tile_ops.append(
         TileOp(
             name=request.name,
-            layer=trace.layer_of(request.name),
+            layer=layer,
             op_type=stock,
             shape=shape,
             plan=plan,
