@@ -3,14 +3,13 @@ in the first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from ipu_tf.internals.tensorflow import FunctionDef, NodeDef, eager_context, op_def_registry
+from ipu_tf.internals.tensorflow import FunctionDef, NodeDef, op_def_registry
 from ipu_tf.runtime.execution.value_flow import inputs_of, node_of
 from ipu_tf.runtime.execution.xla_engine import rename
 from ipu_tf.runtime.extraction.function_nodes import outputs_of
-from ipu_tf.runtime.tracing.call_ops import functions_of
+from ipu_tf.runtime.tracing.call_ops import definitions_of, functions_called
 from ipu_tf.runtime.tracing.snapshots import COLLECTIVE, RECORD, has_effect
 
 TAKE = "IpuReplayTake"
@@ -60,7 +59,7 @@ def repeat(definition: FunctionDef) -> list[str]:
 def first_unrepeatable(names: set[str]) -> NodeDef | None:
     """Returns the first node of functions, and of those that they call, that a second run can
     neither repeat nor do without; None if there is none."""
-    for definition in _definitions(names):
+    for definition in definitions_of(names):
         nodes = definition.node_def
         records = [node for node in nodes if node.op == RECORD]
         recorded = {node_of(name) for node in records for name in node.input}
@@ -74,8 +73,7 @@ def first_unrepeatable(names: set[str]) -> NodeDef | None:
 
 def definitions_called(definition: FunctionDef) -> dict[str, FunctionDef]:
     """Returns the functions that one calls, and those that they call, by name."""
-    names = {f.name for n in definition.node_def for v in n.attr.values() for f in functions_of(v)}
-    return {one.signature.name: one for one in _definitions(names)}
+    return {one.signature.name: one for one in definitions_of(functions_called(definition))}
 
 
 def groups_of_streams(definition: FunctionDef) -> list[int]:
@@ -106,15 +104,3 @@ def _become(node: Any, op_type: str) -> None:
     if op_type == TAKE:
         for name, value in kept.items():
             node.attr[name].CopyFrom(value)
-
-
-def _definitions(names: set[str]) -> Iterator[Any]:
-    """Yields the FunctionDefs of functions, and of all functions that they call."""
-    waiting, seen = list(names), set(names)
-    while waiting:
-        definition = eager_context().get_function_def(waiting.pop())
-        yield definition
-        for node in definition.node_def:
-            called = {f.name for value in node.attr.values() for f in functions_of(value)} - seen
-            waiting += called
-            seen |= called

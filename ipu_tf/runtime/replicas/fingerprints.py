@@ -6,8 +6,7 @@ import collections
 import hashlib
 from typing import Any
 
-from ipu_tf.internals.tensorflow import eager_context
-from ipu_tf.runtime.tracing.call_ops import functions_of
+from ipu_tf.runtime.tracing.call_ops import definitions_of
 
 _TYPES_AND_SHAPES = ("T", "dtype", "DstT", "shape", "output_shapes", "_output_shapes")
 """The attributes that count. Others may differ between instances: names, seeds, values."""
@@ -19,16 +18,8 @@ def fingerprint(name: str | bytes) -> str:
     Args:
         name: The name of the function in TensorFlow's library; functions that it calls count too.
     """
-    find = eager_context().get_function_def
-    waiting = [name.decode() if isinstance(name, bytes) else name]
-    seen = set(waiting)
-    found: collections.Counter[bytes] = collections.Counter()
-    while waiting:
-        for node in find(waiting.pop()).node_def:
-            found[_described(node)] += 1
-            names = {each.name for value in node.attr.values() for each in functions_of(value)}
-            waiting += names - seen
-            seen |= names
+    called = definitions_of([name.decode() if isinstance(name, bytes) else name])
+    found = collections.Counter(_described(node) for one in called for node in one.node_def)
     digest = hashlib.sha256()
     for described, count in sorted(found.items()):
         digest.update(described + f" {count}\n".encode())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import add_function, create_op
-from ipu_tf.internals.tensorflow import FuncGraph
+from ipu_tf.internals.tensorflow import FuncGraph, FunctionDef, eager_context
 
 AttrValue: TypeAlias = tf.compat.v1.AttrValue
 
@@ -33,6 +33,32 @@ def functions_of(value: AttrValue) -> list[tf.compat.v1.NameAttrList]:
     if value.HasField("func"):
         return [value.func]
     return list(value.list.func)
+
+
+def definitions_of(names: Iterable[str]) -> Iterator[FunctionDef]:
+    """Yields functions of TensorFlow's library, and all that they call, each once.
+
+    Args:
+        names: The names of the functions.
+    """
+    seen = set(names)
+    waiting = list(seen)
+    while waiting:
+        definition = eager_context().get_function_def(waiting.pop())
+        yield definition
+        called = functions_called(definition) - seen
+        waiting += called
+        seen |= called
+
+
+def functions_called(definition: FunctionDef) -> set[str]:
+    """Returns the names of the functions that the nodes of a function call."""
+    return {
+        function.name
+        for node in definition.node_def
+        for value in node.attr.values()
+        for function in functions_of(value)
+    }
 
 
 def add_call(
