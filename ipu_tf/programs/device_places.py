@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class OpPlace:
         tile: Number of the tile that computes the wanted element; None where it is not known.
         ipu: Number of the IPU within a replica; None in a program of one IPU.
         stage: Number of the pipeline stage; None in a program of one.
+        joined_with: Name of the operation that the step is of, if it is not of this one; else "".
     """
 
     step: int
@@ -40,6 +42,7 @@ class OpPlace:
     tile: int | None = None
     ipu: int | None = None
     stage: int | None = None
+    joined_with: str = ""
 
 
 class DevicePlaces:
@@ -57,6 +60,30 @@ class DevicePlaces:
                     if step.op_name and step.supersteps:
                         found = self._steps.setdefault(own_name(step.op_name), [])
                         found.append((device, stage, number, step))
+
+    def of_joined(
+        self,
+        op_name: str,
+        shape: Sequence[int],
+        index: Sequence[int],
+        neighbours: Callable[[], tuple[Neighbours, Neighbours] | None],
+    ) -> OpPlace | None:
+        """Returns the place of an operation, or of the one that `joined` finds; None for neither.
+
+        Args:
+            op_name: Its name in its function.
+            shape: Shape of its result.
+            index: Indices of an element of the result.
+            neighbours: Returns the readers and the sources of operations, as `joined` takes them;
+                None where they are not known.
+        """
+        place = self.of(op_name, shape, index)
+        beside = neighbours() if place is None else None
+        if beside is None:
+            return place
+        joined = self.joined(op_name, *beside)
+        place = self.of(joined, shape, index)
+        return None if place is None else dataclasses.replace(place, joined_with=joined)
 
     def joined(self, op_name: str, readers: Neighbours, sources: Neighbours) -> str:
         """Returns the operation whose step computes one without a step of its own; "" for none.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.ops.kernels import library
-from ipu_tf.programs.device_places import DevicePlaces
+from ipu_tf.programs.device_places import DevicePlaces, Neighbours
 from ipu_tf.programs.nonfinite import Fault, NonFinite
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.programs.program import Program
@@ -46,14 +46,14 @@ class _Traced:
 
     def place(self, op: str, shape: Sequence[int], position: Sequence[int]) -> dict[str, Any]:
         """Returns the fields of a `NonFinite` that say where the device computes an operation."""
-        place, joined = self.places.of(op, shape, position), ""
+        place = self.places.of_joined(op, shape, position, self._neighbours)
+        return {} if place is None else dataclasses.asdict(place)
+
+    def _neighbours(self) -> tuple[Neighbours, Neighbours] | None:
         graph = self.graph()
-        if place is None and graph is not None:
-            joined = self.places.joined(
-                op, functools.partial(_readers, graph), functools.partial(_sources, graph)
-            )
-            place = self.places.of(joined, shape, position)
-        return {} if place is None else {"joined_with": joined, **dataclasses.asdict(place)}
+        if graph is None:
+            return None
+        return functools.partial(_readers, graph), functools.partial(_sources, graph)
 
 
 _traced: dict[int, _Traced] = {}

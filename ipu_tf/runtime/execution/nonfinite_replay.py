@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph, FunctionDef, NodeDef, eager_context
 from ipu_tf.ops.kernels import library, replica_context
-from ipu_tf.programs.device_places import DevicePlaces
+from ipu_tf.programs.device_places import DevicePlaces, Neighbours
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.programs.program import Program
@@ -440,14 +440,15 @@ class ReplayLog:
         self, checked: CheckedOp, shape: Sequence[int], position: Sequence[int]
     ) -> dict[str, Any]:
         """Returns the fields of a `NonFinite` that say where the device computes an operation."""
-        place, joined = self._places.of(checked.name, shape, position), ""
-        if place is None and self.checks is not None:
+
+        def neighbours() -> tuple[Neighbours, Neighbours] | None:
+            if self.checks is None:
+                return None
             flow, function = self.checks.flow, checked.function
-            joined = self._places.joined(
-                checked.name, flow.readers(function), flow.read_by(function)
-            )
-            place = self._places.of(joined, shape, position)
-        return {} if place is None else {"joined_with": joined, **dataclasses.asdict(place)}
+            return flow.readers(function), flow.read_by(function)
+
+        place = self._places.of_joined(checked.name, shape, position, neighbours)
+        return {} if place is None else dataclasses.asdict(place)
 
     def _of(self, cause: Cause, run: ReplayedRun) -> NonFinite:
         found, later = cause.found, cause.made_nan
