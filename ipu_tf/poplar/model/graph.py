@@ -38,6 +38,11 @@ class ProgramKind(enum.IntEnum):
     NOTHING = 15
     CYCLE_COUNT = 16
 
+    @property
+    def brings_data(self) -> bool:
+        """Whether it copies from the host, or from streaming memory, to the tiles."""
+        return self in (ProgramKind.FROM_STREAM, ProgramKind.FROM_REMOTE)
+
 
 WORKER, ALL_WORKERS, SUPERVISOR = range(3)
 """The threads that run a vertex, as VertexKind of codelets.h."""
@@ -81,6 +86,27 @@ class Stretches:
     address: NDArray[np.int64]
     bytes: NDArray[np.int64]
 
+    def __getitem__(self, part: slice) -> Stretches:
+        """Returns some of them."""
+        return Stretches(address=self.address[part], bytes=self.bytes[part])
+
+
+class Grouping:
+    """The places of items, group by group.
+
+    Args:
+        group: int64[n]: the group of each item.
+        groups: Number of groups.
+    """
+
+    def __init__(self, group: NDArray[np.int64], groups: int) -> None:
+        self._order = np.argsort(group, kind="stable")
+        self._ends = np.cumsum(np.bincount(group, minlength=groups))
+
+    def __getitem__(self, number: int) -> NDArray[np.int64]:
+        """Returns the places of the items of a group, in their order."""
+        return self._order[self._ends[number - 1] if number else 0 : self._ends[number]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProgramTree:
@@ -107,6 +133,11 @@ class ProgramTree:
     first_move: NDArray[np.int64]
     source: Stretches
     target: Stretches
+
+    def moves_of(self, step: int) -> slice:
+        """Returns which moves are those of a step."""
+        first = int(self.first_move[step])
+        return slice(first, first + int(self.moves[step]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,6 +185,15 @@ class PoplarGraph:
     edge_runs: NDArray[np.int64]
     runs: Stretches
     steps: ProgramTree
+
+    @property
+    def edge_of_run(self) -> NDArray[np.int64]:
+        """The edge of each stretch of `runs`, int64[runs]."""
+        return np.repeat(np.arange(len(self.edge_vertex)), self.edge_runs)
+
+    def variable_at(self, address: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the variables that addresses are in."""
+        return np.searchsorted(self.variables.address, address, "right") - 1
 
     @classmethod
     def of(cls, records: Bytes) -> PoplarGraph:

@@ -61,7 +61,7 @@ def lower(graph: PoplarGraph, counts: Counts) -> DeviceProgram:
     """
     system = system_of_target(graph.target)
     target = system.target
-    runs = counts.runs if counts.runs.any() else static_runs(graph)
+    runs = _runs(graph, counts)
     supersteps = SuperstepMaker(graph, system, slots_of(graph, counts, target))
     numbers = [step for step in np.flatnonzero(runs).tolist() if _has_cost(graph, step)]
     steps = [_step(graph, step, _times(graph, runs, step), supersteps, target) for step in numbers]
@@ -106,9 +106,14 @@ def thread_cycles(graph: PoplarGraph, counts: Counts) -> float:
         NotModelledError: The target has no tiles, or several IPUs.
     """
     target = system_of_target(graph.target).target
-    runs = counts.runs if counts.runs.any() else static_runs(graph)
+    runs = _runs(graph, counts)
     times = set_runs(graph, runs)[graph.vertex_set]
     return float((times * slots_of(graph, counts, target)).sum() / target.tiles)
+
+
+def _runs(graph: PoplarGraph, counts: Counts) -> NDArray[np.int64]:
+    """Returns how often each step ran, or would run once if nothing did, int64[steps]."""
+    return counts.runs if counts.runs.any() else static_runs(graph)
 
 
 def static_runs(graph: PoplarGraph) -> NDArray[np.int64]:
@@ -200,10 +205,7 @@ def _copy_name(graph: PoplarGraph, number: int) -> str:
     ends = (graph.steps.source.address, graph.steps.target.address)
     if not graph.steps.moves[number]:
         return f"copy {number}"
-    source, target = (
-        graph.names[int(np.searchsorted(graph.variables.address, end[move], "right")) - 1]
-        for end in ends
-    )
+    source, target = (graph.names[int(graph.variable_at(end[move]))] for end in ends)
     layer, slash, last = source.rpartition("/")
     return f"{layer}{slash}copy {last} to {target.rpartition('/')[2]}"
 
@@ -211,12 +213,8 @@ def _copy_name(graph: PoplarGraph, number: int) -> str:
 def _host_name(graph: PoplarGraph, kind: ProgramKind, of: int, number: int) -> str:
     if kind == ProgramKind.PRINT:
         return f"print {number}"
-    names = (
-        graph.streams
-        if kind in (ProgramKind.FROM_STREAM, ProgramKind.TO_STREAM)
-        else graph.remote_buffers
-    )
-    return names[of]
+    is_stream = kind in (ProgramKind.FROM_STREAM, ProgramKind.TO_STREAM)
+    return (graph.streams if is_stream else graph.remote_buffers)[of]
 
 
 def _without_cost(

@@ -23,6 +23,7 @@ from ipu_tf.poplar.model.graph import (
     ROW,
     ROW_WITH_COUNT,
     WRITTEN,
+    Grouping,
     PoplarGraph,
     ProgramKind,
     Stretches,
@@ -60,9 +61,8 @@ class Memory:
     ) -> None:
         self._graph, self._numbers, self._target = graph, numbers, target
         self._traffic_of = traffic_of
-        self._of_mapped = self._variable_at(graph.mapped.address)
-        self._order = np.argsort(self._of_mapped, kind="stable")
-        self._ends = np.cumsum(np.bincount(self._of_mapped, minlength=len(graph.names)))
+        self._of_mapped = graph.variable_at(graph.mapped.address)
+        self._mapped = Grouping(self._of_mapped, len(graph.names))
         self._lives = self._lifetimes()
         sizes = graph.variables.bytes
         temporary = self._lives[:, 0] >= 0
@@ -145,15 +145,10 @@ class Memory:
         return code
 
     def _tile_bytes(self, variable: int) -> NDArray[np.int64]:
-        first = self._ends[variable - 1] if variable else 0
-        part = self._order[first : self._ends[variable]]
-        graph = self._graph
+        graph, part = self._graph, self._mapped[variable]
         return np.bincount(
             graph.mapped_tile[part], graph.mapped.bytes[part], self._target.tiles
         ).astype(np.int64)
-
-    def _variable_at(self, address: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.searchsorted(self._graph.variables.address, address, "right") - 1
 
     def _spread(
         self,
@@ -190,7 +185,7 @@ class Memory:
         graph = self._graph
         lives = np.full((len(graph.names), 2), -1, np.int64)
         spans, roots = self._spans()
-        uses = _Uses(graph, self)
+        uses = _Uses(graph)
         fixed = (graph.variable_flags & (CONSTANT | INITIALISED | HOST_ACCESS)) != 0
         root_of = np.full(len(lives), -1, np.int64)
         for place, number in enumerate(self._numbers.tolist()):
@@ -250,16 +245,15 @@ class Memory:
 class _Uses:
     """The variables that a step reads and writes."""
 
-    def __init__(self, graph: PoplarGraph, memory: Memory) -> None:
-        self._graph, self._memory = graph, memory
-        edge = np.repeat(np.arange(len(graph.edge_vertex)), graph.edge_runs)
-        variable = memory._variable_at(graph.runs.address)
+    def __init__(self, graph: PoplarGraph) -> None:
+        self._graph = graph
+        edge = graph.edge_of_run
+        variable = graph.variable_at(graph.runs.address)
         flags = graph.edge_flags[edge]
         place = graph.vertex_set[graph.edge_vertex[edge]]
         count = max(1, len(graph.names))
         self._read = _by_set(place, variable, graph.runs.bytes, (flags & READ) != 0, count)
         self._written = _by_set(place, variable, graph.runs.bytes, (flags & WRITTEN) != 0, count)
-        self._first_move = graph.steps.first_move
 
     def of(self, step: int) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
         """Returns what a step reads, then what it writes: variables, and whether all of each."""
@@ -270,14 +264,13 @@ class _Uses:
         source = self._moved(steps.source, step)
         if kind == ProgramKind.COPY:
             return source, self._moved(steps.target, step)
-        if kind in (ProgramKind.FROM_STREAM, ProgramKind.FROM_REMOTE):
+        if kind.brings_data:
             return [], source
         return source, []
 
     def _moved(self, stretches: Stretches, step: int) -> list[tuple[int, bool]]:
-        first = int(self._first_move[step])
-        part = slice(first, first + int(self._graph.steps.moves[step]))
-        variables = self._memory._variable_at(stretches.address[part])
+        part = self._graph.steps.moves_of(step)
+        variables = self._graph.variable_at(stretches.address[part])
         found, place = np.unique(variables, return_inverse=True)
         sizes = np.bincount(place, stretches.bytes[part]).astype(np.float64)
         return self._whole((found, sizes) if len(found) else None)

@@ -23,6 +23,7 @@ from ipu_tf.poplar.model.graph import (
     READ,
     WRITTEN,
     Counts,
+    Grouping,
     PoplarGraph,
     ProgramKind,
     Stretches,
@@ -49,15 +50,14 @@ class SuperstepMaker:
         self._graph, self._system = graph, system
         self._map = TileMap(mapped=graph.mapped, tile=graph.mapped_tile)
         self._kinds = np.array([one.kind for one in graph.types], np.int64)
-        self._vertices = _Groups(graph.vertex_set, len(graph.sets))
-        edge_of_run = np.repeat(np.arange(len(graph.edge_vertex)), graph.edge_runs)
+        self._vertices = Grouping(graph.vertex_set, len(graph.sets))
+        edge_of_run = graph.edge_of_run
         self._pieces = self._map.pieces(graph.runs)
         edge = edge_of_run[self._pieces.of] if len(edge_of_run) else _NO_TRAFFIC
         self._piece_vertex = graph.edge_vertex[edge]
         self._piece_flags = graph.edge_flags[edge]
         self._piece_is_part = graph.edge_runs[edge] > 1
-        self._by_set = _Groups(graph.vertex_set[self._piece_vertex], len(graph.sets))
-        self._first_move = graph.steps.first_move
+        self._by_set = Grouping(graph.vertex_set[self._piece_vertex], len(graph.sets))
         self._of_set: dict[int, tuple[Superstep, ...]] = {}
 
     def execute(self, number: int) -> tuple[Superstep, ...]:
@@ -68,10 +68,10 @@ class SuperstepMaker:
 
     def copy(self, step: int) -> tuple[Superstep, ...]:
         """Returns the supersteps of a copy between tensors."""
-        steps = self._graph.steps
-        moves = self._moves(steps.source, step)
-        target_moves = self._moves(steps.target, step)
-        source, target = _cut_alike(self._map.pieces(moves), self._map.pieces(target_moves), moves)
+        steps, part = self._graph.steps, self._graph.steps.moves_of(step)
+        moves = steps.source[part]
+        target_pieces = self._map.pieces(steps.target[part])
+        source, target = _cut_alike(self._map.pieces(moves), target_pieces, moves)
         stays = source.tile == target.tile
         compute = self._copied(source.tile[stays], source.bytes[stays])
         narrow = ~stays & (source.bytes % _WORD_BYTES != 0)
@@ -82,19 +82,17 @@ class SuperstepMaker:
     def host_copy(self, step: int) -> tuple[Superstep, ...]:
         """Returns the supersteps of a copy between tiles and host, or streaming memory."""
         steps, kind = self._graph.steps, ProgramKind(self._graph.steps.kind[step])
-        pieces = self._map.pieces(self._moves(steps.source, step))
+        pieces = self._map.pieces(steps.source[steps.moves_of(step)])
         size = int(pieces.bytes.sum())
-        place = np.cumsum(pieces.bytes) - pieces.bytes
         share = -(-max(1, size) // (self._target.tiles * _WORD_BYTES)) * _WORD_BYTES
-        landed = _cut_every(place, pieces, share)
-        is_in = kind in (ProgramKind.FROM_STREAM, ProgramKind.FROM_REMOTE)
+        landed = _cut_every(pieces, share)
         from_tile, to_tile = landed.of, landed.tile
-        if not is_in:
+        if not kind.brings_data:
             from_tile, to_tile = to_tile, from_tile
         moved = exchange(from_tile, to_tile, landed.address, landed.bytes, self._target.tiles)
         rearranged = self._superstep("rearrange", self._copied(_NO_TRAFFIC, _NO_TRAFFIC), moved)
         transfer = self._transfer(kind, landed)
-        return (transfer, rearranged) if is_in else (rearranged, transfer)
+        return (transfer, rearranged) if kind.brings_data else (rearranged, transfer)
 
     @property
     def _target(self) -> Target:
@@ -111,7 +109,7 @@ class SuperstepMaker:
             cycles = host.transfer_cycles(self._system, size)
         shares = np.bincount(landed.of, landed.bytes, tiles).astype(np.int64)
         nothing = np.zeros(tiles, np.int64)
-        is_in = kind in (ProgramKind.FROM_STREAM, ProgramKind.FROM_REMOTE)
+        is_in = kind.brings_data
         return Superstep(
             name="transfer",
             sync_cycles=self._target.sync_cycles,
@@ -183,22 +181,6 @@ class SuperstepMaker:
             ),
         )
 
-    def _moves(self, stretches: Stretches, step: int) -> Stretches:
-        first = int(self._first_move[step])
-        part = slice(first, first + int(self._graph.steps.moves[step]))
-        return Stretches(address=stretches.address[part], bytes=stretches.bytes[part])
-
-
-class _Groups:
-    """The places of items, group by group."""
-
-    def __init__(self, group: NDArray[np.int64], groups: int) -> None:
-        self._order = np.argsort(group, kind="stable")
-        self._ends = np.cumsum(np.bincount(group, minlength=groups))
-
-    def __getitem__(self, number: int) -> NDArray[np.int64]:
-        return self._order[self._ends[number - 1] if number else 0 : self._ends[number]]
-
 
 def slots_of(graph: PoplarGraph, counts: Counts, target: Target) -> NDArray[np.int64]:
     """Returns the issue slots of each vertex in one run of its compute set; 0 where not known.
@@ -230,13 +212,12 @@ def set_runs(graph: PoplarGraph, runs: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _cut_alike(source: Pieces, target: Pieces, moves: Stretches) -> tuple[Pieces, Pieces]:
     """Returns the pieces of both sides of moves, cut where either of them is."""
-    starts = np.cumsum(moves.bytes) - moves.bytes
-    cuts = np.unique(np.concatenate((_places(source), _places(target), starts)))
+    cuts = np.unique(np.concatenate((_places(source), _places(target), _places(moves))))
     ends = np.append(cuts[1:], moves.bytes.sum())
     return _recut(source, cuts, ends), _recut(target, cuts, ends)
 
 
-def _places(pieces: Pieces) -> NDArray[np.int64]:
+def _places(pieces: Pieces | Stretches) -> NDArray[np.int64]:
     """Returns where each piece begins in the order of all."""
     return np.cumsum(pieces.bytes) - pieces.bytes
 
@@ -252,9 +233,9 @@ def _recut(pieces: Pieces, cuts: NDArray[np.int64], ends: NDArray[np.int64]) -> 
     )
 
 
-def _cut_every(place: NDArray[np.int64], pieces: Pieces, share: int) -> Pieces:
+def _cut_every(pieces: Pieces, share: int) -> Pieces:
     """Returns pieces cut where a tile's share of the host's data ends; `of` is that tile."""
     total = int(pieces.bytes.sum())
-    cuts = np.unique(np.concatenate((place, np.arange(0, total, share))))
+    cuts = np.unique(np.concatenate((_places(pieces), np.arange(0, total, share))))
     cut = _recut(pieces, cuts, np.append(cuts[1:], total))
     return Pieces(of=cuts // share, address=cut.address, bytes=cut.bytes, tile=cut.tile)
