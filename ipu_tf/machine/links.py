@@ -8,6 +8,7 @@ replicas.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ipu_tf.machine import sync
@@ -113,6 +114,22 @@ def transfer_seconds(
     handled = messages * max(2 * way.hops - 1, 0) * _links(system).message_seconds
     streamed = transfer_bytes / bytes_per_second(system, way, senders)
     return latency_seconds(system, way) + max(handled, streamed)
+
+
+def exchange_seconds(system: System, moved: Mapping[tuple[int, int], tuple[int, int]]) -> float:
+    """Returns the time in which IPUs send to each other, all at once; 0 if nothing moves.
+
+    Args:
+        system: The system.
+        moved: Bytes and messages from one IPU to another, by both.
+    """
+    return max(
+        (
+            transfer_seconds(system, route(system, *ends), size, messages)
+            for ends, (size, messages) in moved.items()
+        ),
+        default=0.0,
+    )
 
 
 def random_traffic_seconds(system: System, ipus: int, message_bytes: float, messages: int) -> float:

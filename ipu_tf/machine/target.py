@@ -155,6 +155,7 @@ _NUMBERS = tuple(
 _LEAST = {
     "macs_per_cycle_f8": 0,
     "system_bytes": 0,
+    "sync_cycles": 0,
     # A slot loads or stores a word of 32 bits at least.
     "narrow_load_bytes_per_cycle": 4,
     "store_bytes_per_cycle": 4,

@@ -25,6 +25,7 @@ _NOTEBOOK_WIDTH = 200
 _NOTEBOOK_CODE = '<pre style="line-height: normal; white-space: pre">{code}</pre>'
 
 _NO_STAGES = "No program has several stages: give the layers of a model pipeline stages."
+_NO_STAGES_OF_GRAPHS = "No program has several stages: the IPUs of a graph of Poplar run in step."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +98,11 @@ class Report:
         Every program of several stages has a table with a row for each stage, as text that is
         as wide as the terminal, at most 100 characters without one.
         """
-        devices = (program.device for program in self.programs)
-        pipelines = [device for device in devices if device and len(device.stages) > 1]
+        devices = [program.device for program in self.programs if program.device is not None]
+        pipelines = [device for device in devices if device.is_pipeline]
         if not pipelines:
-            return _NO_STAGES
+            of_poplar = devices and all(device.front == "poplar" for device in devices)
+            return _NO_STAGES_OF_GRAPHS if of_poplar else _NO_STAGES
         return "\n\n".join("\n".join(timeline_text.lines(device)) for device in pipelines)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:

@@ -6,7 +6,8 @@ reads it from here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, TypeAlias
@@ -21,7 +22,7 @@ from ipu_tf.tile_program.moves import (
     waits,
 )
 from ipu_tf.tile_program.phase import Phase
-from ipu_tf.tile_program.program import Step, Tensor, TileMemory, TileProgram
+from ipu_tf.tile_program.program import Front, Step, Tensor, TileMemory, TileProgram
 
 Schedule: TypeAlias = Literal["grouped", "interleaved", "sequential"]
 """grouped: all stages run forward side by side, then all backward. interleaved: at any time half of
@@ -178,6 +179,8 @@ class DeviceProgram:
         streaming_limit_bytes: Bytes of streaming memory that all of its IPUs have.
         round_trip_cycles: Cycles of a call from the host besides its runs: the way there and back;
             0 if unknown, as in earlier files.
+        in_step: Whether its stages are the parts of one program, one on each IPU, which all run it
+            in step; then there is no pipeline.
     """
 
     name: str
@@ -199,6 +202,7 @@ class DeviceProgram:
     notes: tuple[str, ...] = ()
     streaming_limit_bytes: int = 0
     round_trip_cycles: int = 0
+    in_step: bool = False
 
     def __post_init__(self) -> None:
         for name in ("stages", "ipus"):
@@ -237,6 +241,21 @@ class DeviceProgram:
     def times(self) -> Mapping[Phase, int]:
         """How often each phase of a step runs in a run of the program."""
         return {"forward": self.micro_batches, "backward": self.micro_batches, "update": 1}
+
+    @property
+    def front(self) -> Front:
+        """What it was made from."""
+        return self.stages[0].program.front
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether its stages have different work."""
+        return len(self.stages) > 1 and not self.in_step
+
+    @property
+    def timed_stages(self) -> tuple[StageProgram, ...]:
+        """The stages whose cycles add up: one of those that run in step."""
+        return self.stages[:1] if self.in_step else self.stages
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -339,4 +358,33 @@ def on_one_ipu(
         samples_per_run=samples_per_run,
         notes=program.notes,
         round_trip_cycles=round_trip_cycles,
+    )
+
+
+def on_all_ipus(
+    programs: Sequence[TileProgram], *, system: str, replicas: int = 1
+) -> DeviceProgram:
+    """Returns the device program of the parts of a program, which its IPUs run in step.
+
+    Args:
+        programs: The part of each IPU; all have as many cycles.
+        system: Name of the system that has the IPUs.
+        replicas: Copies of the program, which run side by side.
+    """
+    one = on_one_ipu(programs[0], system=system)
+    ipus = len(programs)
+    return dataclasses.replace(
+        one,
+        stages=tuple(
+            dataclasses.replace(one.stages[0], index=ipu, ipu=ipu, program=program)
+            for ipu, program in enumerate(programs)
+        ),
+        ipus=tuple(
+            IpuMemory(ipu=ipu, stages=(ipu,), memory=program.memory)
+            for ipu, program in enumerate(programs)
+        ),
+        timeline=dataclasses.replace(one.timeline, busy_cycles=ipus * one.timeline.busy_cycles),
+        replicas=replicas,
+        replica_ipus=ipus,
+        in_step=ipus > 1,
     )

@@ -65,6 +65,18 @@ _REMEDIES: Mapping[Category, tuple[tuple[str, float], ...]] = {
 """Ways to save memory, by the category that takes it, each with the largest share of the category
 that it saves."""
 
+_OF_POPLAR: Mapping[Category, tuple[tuple[str, float], ...]] = {
+    "state": (("map variables to more tiles", _WHOLE),),
+    "constants": (("map constants to more tiles", _WHOLE),),
+    "scratch": (("map variables to more tiles", _WHOLE),),
+    "exchange_buffers": (("map vertices to the tiles of their operands", _WHOLE),),
+    "vertex_state": (("map vertices to more tiles", _WHOLE), ("use fewer, larger ones", _WHOLE)),
+    "vertex_code": (("run fewer codelets on a tile", _WHOLE),),
+    "exchange_code": (("exchange fewer, longer pieces", _WHOLE),),
+    "stack": _REMEDIES["stack"],
+}
+"""The same for graphs of Poplar, which have no other categories."""
+
 _OF_PREDICTIONS = ((_SMALLER_BATCH, _WHOLE), ("pipelining", _WHOLE), ("float16", _HALF))
 """Ways to save activations without a backward pass."""
 
@@ -220,7 +232,7 @@ def advice(program: TileProgram) -> list[str]:
     ipus = max(2, -(-used.total() // memory.limit_bytes))
     found: list[str] = []
     for category in matter:
-        remedies = _REMEDIES[category]
+        remedies = (_OF_POPLAR if program.front == "poplar" else _REMEDIES)[category]
         if category == "activations" and not any(s.phase == "backward" for s in program.steps):
             remedies = _OF_PREDICTIONS
         found.append(_choice(remedies, used[category], memory.overflow_bytes).format(ipus=ipus))

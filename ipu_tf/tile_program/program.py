@@ -33,6 +33,8 @@ Category: TypeAlias = Literal[
 ]
 """Categories of tile memory."""
 
+Front: TypeAlias = Literal["tensorflow", "poplar"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -161,6 +163,7 @@ class TileProgram:
         notes: Caveats for readers of its figures, such as a loop of unknown length.
         kept_activations: The most results of layers that wait for the backward pass at a time,
             recomputed ones included.
+        front: What it was made from: a function of TensorFlow, or a graph of Poplar.
     """
 
     name: str
@@ -171,6 +174,7 @@ class TileProgram:
     unsupported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     kept_activations: int = 0
+    front: Front = "tensorflow"
 
     @property
     def cycles(self) -> int:

@@ -14,7 +14,9 @@ from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.tile_work import BroadcastWork, StageWork
 from ipu_tf.tile_program.traffic import NOTHING, Traffic
 
-_PREDICATE_BYTES = 4
+PREDICATE_BYTES = 4
+"""Bytes of a value that all tiles branch on."""
+
 _BRANCH_CYCLES = 12
 """Two supervisor instructions, a load and a branch taken, of six cycles each (ISA)."""
 
@@ -49,14 +51,14 @@ def supersteps(stages: Sequence[ComputeStage], target: Target) -> tuple[Superste
 
 def decision(name: str, times: int, target: Target) -> Superstep:
     """Returns the cost to give all tiles a value and branch on it, the given number of times."""
-    moving = exchange.broadcast_cycles(_PREDICATE_BYTES, target.tiles - 1, target)
+    moving = exchange.broadcast_cycles(PREDICATE_BYTES, target.tiles - 1, target)
     return Superstep(
         name=name,
         sync_cycles=times * target.sync_cycles,
         exchange_cycles=times * int(moving),
         compute_cycles=times * _BRANCH_CYCLES,
         busy_tile_cycles=times * _BRANCH_CYCLES * target.tiles,
-        exchange_bytes=times * _PREDICATE_BYTES * (target.tiles - 1),
+        exchange_bytes=times * PREDICATE_BYTES * (target.tiles - 1),
         work=BroadcastWork(tiles=target.tiles),
     )
 

@@ -89,6 +89,7 @@ def test_a_machine_of_ones_own():
         ("amp_columns", 15, r"macs_per_cycle_f32 must divide 120.*Received: 16"),
         ("macs_per_cycle_f8", -1, r"macs_per_cycle_f8 must be zero or positive\. Received: -1"),
         ("interleaved_share", 1.5, r"interleaved_share must be between 0 and 1\. Received: 1\.5"),
+        ("sync_cycles", -1, r"Target\.sync_cycles must be zero or positive\. Received: -1"),
         ("system_bytes", 1 << 20, r"system_bytes must be less than the 638976 bytes.*1048576"),
     ],
 )

@@ -128,7 +128,7 @@ def test_a_vertex_starts_on_the_worker_that_is_free_first():
     for tiles in (1, 20):  # One by one, and side by side.
         tile = np.tile(np.arange(tiles), 4)
         slots = np.repeat([5, 1, 2, 4], tiles)
-        cycles = tile_cycles(tile, np.zeros(len(tile), np.int64), slots, target)
+        cycles = tile_cycles(tile, np.zeros(len(tile), np.int64), slots, target, target.tiles)
         assert set(cycles[:tiles].tolist()) == {2 * 7}
 
 
@@ -359,7 +359,10 @@ def test_equal_pieces_count_once_and_neighbours_are_one_message():
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [({"kind": "cpu"}, "A CPU target has no tiles"), ({"ipus": 2}, "graphs on one IPU")],
+    [
+        ({"kind": "cpu"}, "A CPU target has no tiles"),
+        ({"ipus": 5000}, "No system has 8192 gc200 IPUs"),
+    ],
 )
 def test_targets_without_a_model_are_refused(target, words):
     with pytest.raises(NotModelledError, match=words):

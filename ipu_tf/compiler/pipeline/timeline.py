@@ -63,9 +63,8 @@ class Wiring:
                 ways[source, destination] += crossing.bytes
         if not ways:
             return 0
-        seconds = max(
-            links.transfer_seconds(self.system, links.route(self.system, *way), sent_bytes)
-            for way, sent_bytes in ways.items()
+        seconds = links.exchange_seconds(
+            self.system, {ends: (sent_bytes, 1) for ends, sent_bytes in ways.items()}
         )
         return self._cycles(seconds) + sync.cross_ipu_cycles(self.system, self.replica_ipus)
 

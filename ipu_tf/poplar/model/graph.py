@@ -37,6 +37,8 @@ class ProgramKind(enum.IntEnum):
     ABORT_ON_CONDITION = 14
     NOTHING = 15
     CYCLE_COUNT = 16
+    CROSS_REPLICA_COPY = 17
+    HOST_FUNCTION = 18
 
     @property
     def brings_data(self) -> bool:

@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.machine.superstep import Superstep
-from ipu_tf.machine.target import Target
 from ipu_tf.poplar.model.graph import PROGRAM, Counts, PoplarGraph, ProgramKind
-from ipu_tf.poplar.model.machine import system_of_target
+from ipu_tf.poplar.model.machine import machine_of
 from ipu_tf.poplar.model.memory import Memory
+from ipu_tf.poplar.model.on_ipus import on_ipus
 from ipu_tf.poplar.model.supersteps import SuperstepMaker, set_runs, slots_of
-from ipu_tf.tile_program.device_program import DeviceProgram, on_one_ipu
+from ipu_tf.tile_program.device_program import DeviceProgram, on_all_ipus
 from ipu_tf.tile_program.memory import tile_memory
 from ipu_tf.tile_program.program import Step, TileProgram
-from ipu_tf.tile_program.steps import decision
 
 NAME = "poplar"
 """The name of the program in reports."""
@@ -30,6 +29,11 @@ _HOST_COPIES = {
     ProgramKind.FROM_REMOTE: "copy-from-remote",
     ProgramKind.TO_REMOTE: "copy-to-remote",
     ProgramKind.PRINT: "print",
+}
+
+_COPIES = {
+    ProgramKind.COPY: "copy",
+    ProgramKind.CROSS_REPLICA_COPY: "cross-replica-copy",
 }
 
 _DECISIONS = {
@@ -57,28 +61,33 @@ def lower(graph: PoplarGraph, counts: Counts) -> DeviceProgram:
     """Returns the device program of all that ran, or of each program once if nothing did.
 
     Raises:
-        NotModelledError: The target has no tiles, or several IPUs.
+        NotModelledError: The target has no tiles, or no system has its IPUs.
     """
-    system = system_of_target(graph.target)
-    target = system.target
+    machine = machine_of(graph.target)
     runs = _runs(graph, counts)
-    supersteps = SuperstepMaker(graph, system, slots_of(graph, counts, target))
+    supersteps = SuperstepMaker(graph, machine, slots_of(graph, counts, machine.target))
     numbers = [step for step in np.flatnonzero(runs).tolist() if _has_cost(graph, step)]
-    steps = [_step(graph, step, _times(graph, runs, step), supersteps, target) for step in numbers]
-    memory = Memory(graph, np.array(numbers, np.int64), supersteps.traffic_of, target)
-    tensors = memory.tensors()
-    program = TileProgram(
-        name=NAME,
-        target=target,
-        steps=tuple(steps),
-        tensors=tensors,
-        memory=tile_memory(
-            tensors, steps=len(steps), target=target, program_bytes=memory.program_bytes()
-        ),
-        unsupported=_without_cost(graph, supersteps, numbers),
-        notes=_notes(graph, counts),
-    )
-    return on_one_ipu(program, system=system.name)
+    steps = [_step(graph, step, _times(graph, runs, step), supersteps) for step in numbers]
+    memory = Memory(graph, np.array(numbers, np.int64), supersteps.traffic_of, machine)
+    tensors, program_bytes = memory.tensors(), memory.program_bytes()
+    unsupported = _without_cost(graph, supersteps, numbers)
+    programs = []
+    for ipu, own in enumerate(on_ipus(steps, machine)):
+        held = {kind: of.reshape(machine.ipus, -1)[ipu] for kind, of in program_bytes.items()}
+        program = TileProgram(
+            name=NAME,
+            front="poplar",
+            target=machine.target,
+            steps=own,
+            tensors=tuple(tensors[ipu]),
+            memory=tile_memory(
+                tensors[ipu], steps=len(steps), target=machine.target, program_bytes=held
+            ),
+            unsupported=unsupported,
+            notes=_notes(graph, counts),
+        )
+        programs.append(program)
+    return on_all_ipus(programs, system=machine.system.name, replicas=machine.replicas)
 
 
 def step_cycles(graph: PoplarGraph, counts: Counts) -> NDArray[np.int64]:
@@ -87,14 +96,14 @@ def step_cycles(graph: PoplarGraph, counts: Counts) -> NDArray[np.int64]:
     The tests of a loop count with its condition, which runs as often.
 
     Raises:
-        NotModelledError: The target has no tiles, or several IPUs.
+        NotModelledError: The target has no tiles, or no system has its IPUs.
     """
-    system = system_of_target(graph.target)
-    supersteps = SuperstepMaker(graph, system, slots_of(graph, counts, system.target))
+    machine = machine_of(graph.target)
+    supersteps = SuperstepMaker(graph, machine, slots_of(graph, counts, machine.target))
     cycles = np.zeros(len(graph.steps.kind), np.int64)
     for number in range(len(cycles)):
         if _has_cost(graph, number):
-            step = _step(graph, number, 1, supersteps, system.target)
+            step = _step(graph, number, 1, supersteps)
             cycles[number + (graph.steps.kind[number] == ProgramKind.REPEAT_WHILE)] += step.cycles
     return cycles
 
@@ -103,12 +112,12 @@ def thread_cycles(graph: PoplarGraph, counts: Counts) -> float:
     """Returns the compute cycles of a tile, on average, if none of its workers were ever idle.
 
     Raises:
-        NotModelledError: The target has no tiles, or several IPUs.
+        NotModelledError: The target has no tiles, or no system has its IPUs.
     """
-    target = system_of_target(graph.target).target
+    machine = machine_of(graph.target)
     runs = _runs(graph, counts)
     times = set_runs(graph, runs)[graph.vertex_set]
-    return float((times * slots_of(graph, counts, target)).sum() / target.tiles)
+    return float((times * slots_of(graph, counts, machine.target)).sum() / machine.tiles)
 
 
 def _runs(graph: PoplarGraph, counts: Counts) -> NDArray[np.int64]:
@@ -161,11 +170,7 @@ def _tree(parents: Sequence[int], root: int) -> range:
 
 def _has_cost(graph: PoplarGraph, step: int) -> bool:
     kind = ProgramKind(graph.steps.kind[step])
-    return (
-        kind in (ProgramKind.EXECUTE, ProgramKind.COPY)
-        or kind in _HOST_COPIES
-        or kind in _DECISIONS
-    )
+    return kind in (ProgramKind.EXECUTE, *_COPIES) or kind in _HOST_COPIES or kind in _DECISIONS
 
 
 def _times(graph: PoplarGraph, runs: NDArray[np.int64], step: int) -> int:
@@ -174,25 +179,24 @@ def _times(graph: PoplarGraph, runs: NDArray[np.int64], step: int) -> int:
     return int(runs[step + 1] if tests else runs[step])
 
 
-def _step(
-    graph: PoplarGraph, number: int, runs: int, supersteps: SuperstepMaker, target: Target
-) -> Step:
+def _step(graph: PoplarGraph, number: int, runs: int, supersteps: SuperstepMaker) -> Step:
     kind, of = ProgramKind(graph.steps.kind[number]), int(graph.steps.id[number])
     made: tuple[Superstep, ...]
     if kind == ProgramKind.EXECUTE:
         name, opcode, made = graph.sets[of], "execute", supersteps.execute(of)
-    elif kind == ProgramKind.COPY:
-        name, opcode, made = _copy_name(graph, number), "copy", supersteps.copy(number)
+    elif kind in _COPIES:
+        copied = supersteps.copy if kind == ProgramKind.COPY else supersteps.replica_copy
+        name, opcode, made = _copy_name(graph, number), _COPIES[kind], copied(number)
     elif kind in _HOST_COPIES:
         opcode = _HOST_COPIES[kind]
         name, made = _host_name(graph, kind, of, number), supersteps.host_copy(number)
     else:
         name, opcode = f"{_DECISIONS[kind]} {number}", "control"
-        made = (decision(_DECISIONS[kind], 1, target),)
+        made = supersteps.decision(_DECISIONS[kind])
     return Step(
         name=name.rpartition("/")[2] or opcode,
         opcode=opcode,
-        layer=name if kind in (ProgramKind.EXECUTE, ProgramKind.COPY) else "",
+        layer=name,
         phase="forward",
         supersteps=made,
         repeats=runs,

@@ -8,12 +8,12 @@ codelet's bytes from its code for the host.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.machine.exchange import exchange_code_bytes
-from ipu_tf.machine.target import Target
 from ipu_tf.poplar.model.graph import (
     CONSTANT,
     HOST_ACCESS,
@@ -28,6 +28,7 @@ from ipu_tf.poplar.model.graph import (
     ProgramKind,
     Stretches,
 )
+from ipu_tf.poplar.model.machine import Machine
 from ipu_tf.poplar.model.pieces import TileTraffic
 from ipu_tf.tile_program.layouts.footprint import Footprint
 from ipu_tf.tile_program.memory import stack_bytes
@@ -49,17 +50,17 @@ class Memory:
         graph: The graph.
         numbers: Its steps that have a cost, in order.
         traffic_of: The exchange before each compute set.
-        target: The chip.
+        machine: The IPUs.
     """
 
     def __init__(
         self,
         graph: PoplarGraph,
         numbers: NDArray[np.int64],
-        traffic_of: Mapping[int, TileTraffic],
-        target: Target,
+        traffic_of: Mapping[int, tuple[TileTraffic, ...]],
+        machine: Machine,
     ) -> None:
-        self._graph, self._numbers, self._target = graph, numbers, target
+        self._graph, self._numbers, self._machine = graph, numbers, machine
         self._traffic_of = traffic_of
         self._of_mapped = graph.variable_at(graph.mapped.address)
         self._mapped = Grouping(self._of_mapped, len(graph.names))
@@ -71,9 +72,9 @@ class Memory:
         self._named[largest[:_NAMED]] = True
         self._named |= temporary  # Their time is their own.
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Returns the variables that have names, and the buffers of exchanges."""
-        made: list[Tensor] = []
+    def tensors(self) -> list[list[Tensor]]:
+        """Returns the variables that have names, and the buffers of exchanges, IPU by IPU."""
+        made: list[list[Tensor]] = [[] for _ in range(self._machine.ipus)]
         last = max(0, len(self._numbers) - 1)
         for variable in np.flatnonzero(self._named).tolist():
             first_step, last_step = self._lives[variable].tolist()
@@ -81,7 +82,8 @@ class Memory:
             always = first_step < 0
             constant = self._graph.variable_flags[variable] & CONSTANT
             category: Category = "constants" if constant else "state" if always else "scratch"
-            made += self._spread(
+            _add(
+                made,
                 name,
                 category,
                 self._tile_bytes(variable),
@@ -93,13 +95,13 @@ class Memory:
                 of = int(self._graph.steps.id[number])
                 group, slash, own = self._graph.sets[of].rpartition("/")
                 name = f"{group}{slash}operands of {own}"
-                received = self._traffic_of[of].received
-                made += self._spread(name, "exchange_buffers", received, (place, place), False)
-        return tuple(made)
+                received = np.sum([one.received for one in self._traffic_of[of]], axis=0)
+                _add(made, name, "exchange_buffers", received, (place, place), False)
+        return made
 
     def program_bytes(self) -> dict[Category, NDArray[np.int64]]:
         """Returns the bytes of every tile that no tensor names: int64[tiles] per category."""
-        graph, tiles = self._graph, self._target.tiles
+        graph, tiles = self._graph, self._machine.tiles
         rest = ~self._named[self._of_mapped]
         constant = (graph.variable_flags[self._of_mapped] & CONSTANT) != 0
         by_tile = {
@@ -114,7 +116,7 @@ class Memory:
             "vertex_state": self._vertex_state(),
             "vertex_code": self._vertex_code(),
             "exchange_code": self._exchange_code(),
-            "stack": np.full(tiles, stack_bytes(self._target), np.int64),
+            "stack": np.full(tiles, stack_bytes(self._machine.target), np.int64),
         }
 
     def _vertex_state(self) -> NDArray[np.int64]:
@@ -123,18 +125,18 @@ class Memory:
         state = of_type[graph.vertex_type] if len(graph.vertex_type) else np.zeros(0, np.int64)
         rows = 4 * ((graph.edge_flags & ROW) != 0) + 4 * ((graph.edge_flags & ROW_WITH_COUNT) != 0)
         state = state + np.bincount(graph.edge_vertex, rows, len(state)).astype(np.int64)
-        return np.bincount(graph.vertex_tile, state, self._target.tiles).astype(np.int64)
+        return np.bincount(graph.vertex_tile, state, self._machine.tiles).astype(np.int64)
 
     def _vertex_code(self) -> NDArray[np.int64]:
-        graph, tiles = self._graph, self._target.tiles
+        graph, tiles = self._graph, self._machine.tiles
         pairs = np.unique(graph.vertex_type * tiles + graph.vertex_tile)
         of_type = np.array([one.code_bytes for one in graph.types], np.int64)
         code = of_type[pairs // tiles] if len(pairs) else pairs
         return np.bincount(pairs % tiles, code, tiles).astype(np.int64)
 
     def _exchange_code(self) -> NDArray[np.int64]:
-        code = np.zeros(self._target.tiles, np.int64)
-        for traffic in self._traffic_of.values():
+        code = np.zeros(self._machine.tiles, np.int64)
+        for traffic in chain.from_iterable(self._traffic_of.values()):
             code += np.asarray(
                 exchange_code_bytes(
                     received=traffic.messages_in,
@@ -147,38 +149,8 @@ class Memory:
     def _tile_bytes(self, variable: int) -> NDArray[np.int64]:
         graph, part = self._graph, self._mapped[variable]
         return np.bincount(
-            graph.mapped_tile[part], graph.mapped.bytes[part], self._target.tiles
+            graph.mapped_tile[part], graph.mapped.bytes[part], self._machine.tiles
         ).astype(np.int64)
-
-    def _spread(
-        self,
-        name: str,
-        category: Category,
-        tile_bytes: NDArray[np.int64],
-        steps: tuple[int, int],
-        always: bool,
-    ) -> list[Tensor]:
-        """Returns a tensor for each run of tiles with equally many bytes."""
-        begins = np.flatnonzero(np.diff(tile_bytes, prepend=-1))
-        if len(begins) > _RUNS:
-            begins = np.unique(np.linspace(0, len(tile_bytes), _RUNS, endpoint=False, dtype=int))
-        ends = np.append(begins, len(tile_bytes))[1:]
-        most = np.maximum.reduceat(tile_bytes, begins)
-        total = int(tile_bytes.sum())
-        return [
-            Tensor(
-                name=name.rpartition("/")[2] or name,
-                layer=name,
-                category=category,
-                footprint=Footprint(first_tile=begin, tiles=end - begin, tile_bytes=size),
-                bytes=total,
-                first_step=steps[0],
-                last_step=steps[1],
-                always_live=always,
-            )
-            for begin, end, size in zip(begins.tolist(), ends.tolist(), most.tolist(), strict=True)
-            if size
-        ]
 
     def _lifetimes(self) -> NDArray[np.int64]:
         """Returns the first and the last step of each variable, int64[variables, 2]; -1: always."""
@@ -242,6 +214,49 @@ class Memory:
         return spans, [roots[number] for number in place_of]
 
 
+def _add(
+    made: list[list[Tensor]],
+    name: str,
+    category: Category,
+    tile_bytes: NDArray[np.int64],
+    steps: tuple[int, int],
+    always: bool,
+) -> None:
+    """Adds a tensor to those of each IPU that holds a part of it."""
+    for tensors, own in zip(made, tile_bytes.reshape(len(made), -1), strict=True):
+        tensors += _spread(name, category, own, steps, always)
+
+
+def _spread(
+    name: str,
+    category: Category,
+    tile_bytes: NDArray[np.int64],
+    steps: tuple[int, int],
+    always: bool,
+) -> list[Tensor]:
+    """Returns a tensor for each run of tiles of an IPU with equally many bytes."""
+    begins = np.flatnonzero(np.diff(tile_bytes, prepend=-1))
+    if len(begins) > _RUNS:
+        begins = np.unique(np.linspace(0, len(tile_bytes), _RUNS, endpoint=False, dtype=int))
+    ends = np.append(begins, len(tile_bytes))[1:]
+    most = np.maximum.reduceat(tile_bytes, begins)
+    total = int(tile_bytes.sum())
+    return [
+        Tensor(
+            name=name.rpartition("/")[2] or name,
+            layer=name,
+            category=category,
+            footprint=Footprint(first_tile=begin, tiles=end - begin, tile_bytes=size),
+            bytes=total,
+            first_step=steps[0],
+            last_step=steps[1],
+            always_live=always,
+        )
+        for begin, end, size in zip(begins.tolist(), ends.tolist(), most.tolist(), strict=True)
+        if size
+    ]
+
+
 class _Uses:
     """The variables that a step reads and writes."""
 
@@ -262,7 +277,7 @@ class _Uses:
             place = int(steps.id[step])
             return self._whole(self._read.get(place)), self._whole(self._written.get(place))
         source = self._moved(steps.source, step)
-        if kind == ProgramKind.COPY:
+        if kind in (ProgramKind.COPY, ProgramKind.CROSS_REPLICA_COPY):
             return source, self._moved(steps.target, step)
         if kind.brings_data:
             return [], source

@@ -10,23 +10,25 @@ _LARGEST = 5
 
 def overflow_text(program: DeviceProgram) -> str:
     """Returns what fills the fullest tile and how to make room; "" if all tiles fit."""
-    memory = program.memory
+    ipu = program.fullest_ipu
+    memory, stage = ipu.memory, program.stages[ipu.stages[0]].program
     if memory.fits:
         return ""
-    tile, steps = memory.fullest_tile, program.steps
-    over = int((memory.peak_tile_bytes > memory.limit_bytes).sum())
+    tile, steps = memory.fullest_tile, stage.steps
+    over = sum(int((one.memory.peak_tile_bytes > memory.limit_bytes).sum()) for one in program.ipus)
     found = [
         (live.tile_bytes, f"{live.tensor.category.replace('_', ' ')} '{live.tensor.name}'")
-        for live in largest_on_fullest_tile(program.stages[0].program)
+        for live in largest_on_fullest_tile(stage)
     ]
     for category, tile_bytes in memory.always_live.items():
         if category in ("vertex_state", "vertex_code", "exchange_code", "stack"):
             found.append((int(tile_bytes[tile]), category.replace("_", " ")))
     largest = sorted((one for one in found if one[0]), reverse=True)[:_LARGEST]
     while_runs = f" while it runs '{steps[memory.peak_step].name}'" if steps else ""
+    number = ipu.ipu * program.target.tiles + tile
     return "\n".join(
         (
-            f"Tile {tile} is out of memory: it needs {int(memory.peak_tile_bytes[tile]):,} bytes "
+            f"Tile {number} is out of memory: it needs {int(memory.peak_tile_bytes[tile]):,} bytes "
             f"of {memory.limit_bytes:,}{while_runs} (tiles over the limit: {over}). The largest "
             "there:",
             *(f"  {size:,} bytes: {what}" for size, what in largest),

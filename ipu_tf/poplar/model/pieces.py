@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ipu_tf.poplar.model.graph import Stretches
 from ipu_tf.tile_program.traffic import Traffic
 
-_TILE_SHIFT = 1 << 44
-"""More than the addresses of a graph, so that address and tile make one number."""
+_TILE_SHIFT = 1 << 40
+"""More than the addresses of a graph on any system, so that address and tile make one number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,6 +61,15 @@ class Pieces:
     bytes: NDArray[np.int64]
     tile: NDArray[np.int64]
 
+    def __getitem__(self, which: NDArray[np.bool_]) -> Pieces:
+        """Returns some of them."""
+        return Pieces(
+            of=self.of[which],
+            address=self.address[which],
+            bytes=self.bytes[which],
+            tile=self.tile[which],
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TileTraffic:
@@ -104,26 +113,34 @@ def exchange(
         destination: The tile that wants it.
         address: Where it begins, in memory or in the sender's buffer.
         size: Its bytes.
-        tiles: Tiles of the chip.
+        tiles: Tiles of all chips.
     """
     moving = source != destination
     source, destination = source[moving], destination[moving]
     address, size = address[moving], size[moving]
-    received, messages_in = _distinct(destination, source, address, size, tiles)
-    sent, messages_out = _distinct(source, source, address, size, tiles)
+    received, messages_in = distinct(destination, source, address, size, tiles)
+    sent, messages_out = distinct(source, source, address, size, tiles)
     return TileTraffic(
         received=received, sent=sent, messages_in=messages_in, messages_out=messages_out
     )
 
 
-def _distinct(
+def distinct(
     tile: NDArray[np.int64],
     source: NDArray[np.int64],
     address: NDArray[np.int64],
     size: NDArray[np.int64],
     tiles: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the distinct bytes of each tile, and the runs of neighbours from one source."""
+    """Returns the distinct bytes of each tile, and the runs of neighbours from one source.
+
+    Args:
+        tile: int64[n]: the tile, or other end, of each piece.
+        source: The tile that holds it.
+        address: Where it begins.
+        size: Its bytes.
+        tiles: Number of tiles, or ends.
+    """
     if not len(tile):
         return np.zeros(tiles, np.int64), np.zeros(tiles, np.int64)
     begin = tile * _TILE_SHIFT + address

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ipu_tf.poplar.model.graph import PoplarGraph
+from ipu_tf.poplar.model.supersteps import GLOBAL_EXCHANGE
 from ipu_tf.tile_program.device_program import DeviceProgram
 from ipu_tf.tile_program.program import Step
 
@@ -36,13 +37,15 @@ def _row(name: str, value: str, indent: int = 2) -> str:
 
 
 def _target(graph: PoplarGraph, program: DeviceProgram) -> Iterator[str]:
-    target = program.target
+    target, ipus = program.target, program.replicas * len(program.ipus)
     yield "Target:"
-    yield _row("Number of IPUs", "1")
+    yield _row("Number of IPUs", f"{ipus}")
+    if program.replicas > 1:
+        yield _row("Number of replicas", f"{program.replicas}")
     yield _row("Tiles per IPU", f"{target.tiles:,}")
-    yield _row("Total Tiles", f"{target.tiles:,}")
+    yield _row("Total Tiles", f"{ipus * target.tiles:,}")
     yield _row("Memory Per-Tile", f"{target.tile_bytes / _KB:,.1f} kB")
-    yield _row("Total Memory", f"{target.tiles * target.tile_bytes / _MB:,.1f} MB")
+    yield _row("Total Memory", f"{ipus * target.tiles * target.tile_bytes / _MB:,.1f} MB")
     yield _row("Clock Speed (approx)", f"{target.clock_hz / 1e6:,.1f} MHz")
 
 
@@ -55,36 +58,37 @@ def _graph(graph: PoplarGraph) -> Iterator[str]:
 
 
 def _memory(program: DeviceProgram) -> Iterator[str]:
-    memory = program.memory
-    tile_bytes = memory.peak_tile_bytes
+    memories = [ipu.memory for ipu in program.ipus]
+    tile_bytes = np.concatenate([memory.peak_tile_bytes for memory in memories])
     yield "Memory Usage:"
     yield _row("Total for all tiles, at the peak", f"{int(tile_bytes.sum()):,} B")
-    for category, always in memory.always_live.items():
-        held = int(always.sum() + memory.not_always_live_peak[category].sum())
+    for category in program.memory.always_live:
+        held = sum(
+            int(memory.always_live[category].sum() + memory.not_always_live_peak[category].sum())
+            for memory in memories
+        )
         if held:
             yield _row(category.replace("_", " ").capitalize(), f"{held:,} B", 4)
-    tile = memory.fullest_tile
-    yield _row("Fullest tile", f"{tile}, {int(tile_bytes[tile]):,} B of {memory.limit_bytes:,} B")
-    if not memory.fits:
-        over = int((tile_bytes > memory.limit_bytes).sum())
-        yield _row("Tiles out of memory", f"{over:,}")
+    tile, limit = int(tile_bytes.argmax()), program.memory.limit_bytes
+    yield _row("Fullest tile", f"{tile}, {int(tile_bytes[tile]):,} B of {limit:,} B")
+    if not program.fits:
+        yield _row("Tiles out of memory", f"{int((tile_bytes > limit).sum()):,}")
 
 
 def _execution(program: DeviceProgram, busy_cycles: float) -> Iterator[str]:
     target = program.target
     sums = np.zeros(5)
-    for step in program.steps:
+    for step in program.stages[0].program.steps:
         for one in step.supersteps:
-            sums += step.repeats * np.array(
-                [
-                    one.total_cycles,
-                    one.busy_tile_cycles / target.tiles,
-                    one.exchange_cycles,
-                    one.host_cycles,
-                    one.sync_cycles,
-                ]
-            )
-    total, compute, exchange, host, sync = sums
+            across = one.exchange_cycles if one.name == GLOBAL_EXCHANGE else 0
+            exchanged = (one.exchange_cycles - across, across)
+            spent = (one.total_cycles, *exchanged, one.host_cycles, one.sync_cycles)
+            sums += step.repeats * np.array(spent)
+    total, exchange, links, host, sync = sums
+    busy = sum(
+        step.repeats * one.busy_tile_cycles for step in program.steps for one in step.supersteps
+    )
+    compute = busy / (len(program.ipus) * target.tiles)
     micros = target.seconds(total) * 1e6
     yield "Execution:"
     yield _row("Total cycles", f"{total:,.0f} (approx {micros:,.1f} microseconds)")
@@ -92,7 +96,7 @@ def _execution(program: DeviceProgram, busy_cycles: float) -> Iterator[str]:
         ("compute cycles (including idle threads)", compute),
         ("compute cycles (excluding idle threads)", busy_cycles),
         ("IPU exchange cycles", exchange),
-        ("global exchange cycles", 0.0),
+        ("global exchange cycles", links),
         ("host exchange cycles", host),
         ("sync cycles", sync),
     )
@@ -111,7 +115,7 @@ def _execution(program: DeviceProgram, busy_cycles: float) -> Iterator[str]:
 
 def _steps(program: DeviceProgram) -> Iterator[str]:
     yield "Steps:"
-    for step in program.steps:
+    for step in program.stages[0].program.steps:
         yield from _step(step)
 
 

@@ -1,23 +1,27 @@
 """The supersteps of Execute, Copy, and copies from and to the host.
 
 Models a vertex's operands on other tiles as one exchange before the compute set, and results for
-other tiles as one after it. The exchange moves words to any place, so only elements of less than a
-word, and operands on the vertex's own tile that are not in one piece, are copied there. Data of the
-host lands on the tiles in equal shares, in the host's order, and goes to its tiles from there.
+other tiles as one after it; what comes from other IPUs arrives before, and goes to them after. The
+exchange moves words to any place, so only elements of less than a word, and operands on the
+vertex's own tile that are not in one piece, are copied there. Data of the host lands on the tiles
+of its IPU in equal shares, in the host's order, and goes to its tiles from there.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.machine import host, streaming, vertices
+from ipu_tf.machine import links, vertices
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
-from ipu_tf.machine.system import System
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.tile_figures import TileFigures
 from ipu_tf.machine.workers import barrel_cycles
+from ipu_tf.poplar.model.exchanges import Exchange, exchange_on
 from ipu_tf.poplar.model.graph import (
     ALL_WORKERS,
     READ,
@@ -28,9 +32,13 @@ from ipu_tf.poplar.model.graph import (
     ProgramKind,
     Stretches,
 )
-from ipu_tf.poplar.model.pieces import Pieces, TileMap, TileTraffic, exchange
+from ipu_tf.poplar.model.machine import Machine
+from ipu_tf.poplar.model.pieces import Pieces, TileMap, TileTraffic
 from ipu_tf.poplar.model.workers import tile_cycles
-from ipu_tf.tile_program.steps import exchange_cycles
+from ipu_tf.tile_program.steps import PREDICATE_BYTES, decision, exchange_cycles
+
+GLOBAL_EXCHANGE = "global exchange"
+"""The name of supersteps in which IPUs send to each other."""
 
 _WORD_BYTES = 4
 _NO_TRAFFIC = np.zeros(0, np.int64)
@@ -44,10 +52,11 @@ class SuperstepMaker:
         traffic_of: The exchange before each compute set that was asked for, for its buffers.
     """
 
-    def __init__(self, graph: PoplarGraph, system: System, slots: NDArray[np.int64]) -> None:
+    def __init__(self, graph: PoplarGraph, machine: Machine, slots: NDArray[np.int64]) -> None:
         self.slots = slots
-        self.traffic_of: dict[int, TileTraffic] = {}
-        self._graph, self._system = graph, system
+        self.traffic_of: dict[int, tuple[TileTraffic, ...]] = {}
+        self._graph, self._machine = graph, machine
+        self._target, self._tiles = machine.target, machine.tiles
         self._map = TileMap(mapped=graph.mapped, tile=graph.mapped_tile)
         self._kinds = np.array([one.kind for one in graph.types], np.int64)
         self._vertices = Grouping(graph.vertex_set, len(graph.sets))
@@ -68,72 +77,114 @@ class SuperstepMaker:
 
     def copy(self, step: int) -> tuple[Superstep, ...]:
         """Returns the supersteps of a copy between tensors."""
-        steps, part = self._graph.steps, self._graph.steps.moves_of(step)
-        moves = steps.source[part]
-        target_pieces = self._map.pieces(steps.target[part])
-        source, target = _cut_alike(self._map.pieces(moves), target_pieces, moves)
+        source, target = self._ends(step)
         stays = source.tile == target.tile
         compute = self._copied(source.tile[stays], source.bytes[stays])
         narrow = ~stays & (source.bytes % _WORD_BYTES != 0)
         compute += self._copied(target.tile[narrow], target.bytes[narrow])
-        moved = exchange(source.tile, target.tile, source.address, source.bytes, self._target.tiles)
-        return (self._superstep("copy", compute, moved),)
+        moved = exchange_on(self._machine, source.tile, target.tile, source.address, source.bytes)
+        across, inside = self._across(moved), self._superstep("copy", compute, moved.inside)
+        return (*across, inside) if inside.total_cycles or not across else across
+
+    def replica_copy(self, step: int) -> tuple[Superstep, ...]:
+        """Returns the superstep of a copy from each replica to its neighbour, all at once."""
+        source, target = self._ends(step)
+        machine, tiles = self._machine, self._tiles
+        both = dataclasses.replace(machine, ipus=2 * machine.ipus)
+        moved = exchange_on(both, source.tile, tiles + target.tile, source.address, source.bytes)
+        if moved.across is None:
+            return ()
+        traffic = TileTraffic(
+            received=moved.across.received[tiles:],
+            sent=moved.across.sent[:tiles],
+            messages_in=moved.across.messages_in[tiles:],
+            messages_out=moved.across.messages_out[:tiles],
+        )
+        nothing = np.zeros(tiles, np.int64)
+        made = self._superstep(GLOBAL_EXCHANGE, nothing, traffic, moved.link_cycles(both))
+        return (dataclasses.replace(made, sync_cycles=machine.sync_of(machine.replicas)),)
 
     def host_copy(self, step: int) -> tuple[Superstep, ...]:
         """Returns the supersteps of a copy between tiles and host, or streaming memory."""
         steps, kind = self._graph.steps, ProgramKind(self._graph.steps.kind[step])
-        pieces = self._map.pieces(steps.source[steps.moves_of(step)])
-        size = int(pieces.bytes.sum())
-        share = -(-max(1, size) // (self._target.tiles * _WORD_BYTES)) * _WORD_BYTES
-        landed = _cut_every(pieces, share)
+        landed = self._landed(self._map.pieces(steps.source[steps.moves_of(step)]))
         from_tile, to_tile = landed.of, landed.tile
         if not kind.brings_data:
             from_tile, to_tile = to_tile, from_tile
-        moved = exchange(from_tile, to_tile, landed.address, landed.bytes, self._target.tiles)
-        rearranged = self._superstep("rearrange", self._copied(_NO_TRAFFIC, _NO_TRAFFIC), moved)
+        moved = exchange_on(self._machine, from_tile, to_tile, landed.address, landed.bytes)
+        nothing = self._copied(_NO_TRAFFIC, _NO_TRAFFIC)
+        rearranged = self._superstep("rearrange", nothing, moved.inside)
         transfer = self._transfer(kind, landed)
         return (transfer, rearranged) if kind.brings_data else (rearranged, transfer)
 
-    @property
-    def _target(self) -> Target:
-        return self._system.target
+    def decision(self, name: str) -> tuple[Superstep, ...]:
+        """Returns the superstep in which all tiles get a value and branch on it."""
+        made, machine = decision(name, 1, self._target), self._machine
+        if machine.ipus == 1:
+            return (made,)
+        sent = {(0, ipu): (PREDICATE_BYTES, 1) for ipu in range(1, machine.ipus)}
+        seconds = links.exchange_seconds(machine.system, sent)
+        over_links = round(seconds * self._target.clock_hz)
+        return (
+            dataclasses.replace(
+                made,
+                sync_cycles=machine.sync_of(),
+                exchange_cycles=made.exchange_cycles + over_links,
+            ),
+        )
+
+    def _ends(self, step: int) -> tuple[Pieces, Pieces]:
+        """Returns the pieces of both sides of a copy, cut alike."""
+        steps, part = self._graph.steps, self._graph.steps.moves_of(step)
+        moves = steps.source[part]
+        target = self._map.pieces(steps.target[part])
+        return _cut_alike(self._map.pieces(moves), target, moves)
+
+    def _landed(self, pieces: Pieces) -> Pieces:
+        """Returns pieces cut into equal shares of the tiles of their IPU; `of` is the tile."""
+        chip = self._target.tiles
+        of_ipu = pieces.tile // chip
+        parts = []
+        for ipu in np.unique(of_ipu).tolist():
+            own = pieces[of_ipu == ipu]
+            share = -(-int(own.bytes.sum()) // (chip * _WORD_BYTES)) * _WORD_BYTES
+            parts.append(_cut_every(own, share or _WORD_BYTES, ipu * chip))
+        return parts[0] if len(parts) == 1 else _joined(parts or [pieces])
 
     def _transfer(self, kind: ProgramKind, landed: Pieces) -> Superstep:
         """Returns the transfer of landed data, which is where it is in equal shares."""
-        tiles = self._target.tiles
-        size = int(landed.bytes.sum())
-        if kind in (ProgramKind.FROM_REMOTE, ProgramKind.TO_REMOTE):
-            seconds = streaming.transfer_seconds(self._system, size)
-            cycles = round(seconds * self._target.clock_hz)
-        else:
-            cycles = host.transfer_cycles(self._system, size)
+        machine, tiles = self._machine, self._tiles
         shares = np.bincount(landed.of, landed.bytes, tiles).astype(np.int64)
+        size, of_ipus = int(shares.sum()), shares.reshape(machine.ipus, -1).sum(axis=1)
+        if kind in (ProgramKind.FROM_REMOTE, ProgramKind.TO_REMOTE):
+            cycles = machine.streaming_cycles(int(of_ipus.max()))
+        else:
+            cycles = machine.host_cycles(size, int((of_ipus > 0).sum()))
         nothing = np.zeros(tiles, np.int64)
-        is_in = kind.brings_data
         return Superstep(
             name="transfer",
-            sync_cycles=self._target.sync_cycles,
+            sync_cycles=machine.sync_of(),
             host_cycles=cycles,
             exchange_bytes=size,
             tiles=TileFigures.of(
                 compute=nothing,
-                received=shares if is_in else nothing,
-                sent=nothing if is_in else shares,
+                received=shares if kind.brings_data else nothing,
+                sent=nothing if kind.brings_data else shares,
                 compute_cycles=0,
                 exchange_cycles=0,
             ),
         )
 
     def _execute(self, number: int) -> tuple[Superstep, ...]:
-        graph, tiles = self._graph, self._target.tiles
+        graph, machine = self._graph, self._machine
         which = self._by_set[number]
         held, address = self._pieces.tile[which], self._pieces.address[which]
         size, flags = self._pieces.bytes[which], self._piece_flags[which]
         user = graph.vertex_tile[self._piece_vertex[which]]
         reads, writes = (flags & READ) != 0, (flags & WRITTEN) != 0
-        before = exchange(held[reads], user[reads], address[reads], size[reads], tiles)
-        after = exchange(user[writes], held[writes], address[writes], size[writes], tiles)
-        self.traffic_of[number] = before
+        before = exchange_on(machine, held[reads], user[reads], address[reads], size[reads])
+        after = exchange_on(machine, user[writes], held[writes], address[writes], size[writes])
+        self.traffic_of[number] = before.parts
         parts = self._piece_is_part[which]
         scattered = parts & ((held == user) | (size % _WORD_BYTES != 0))
         compute = self._copied(user[scattered & reads], size[scattered & reads])
@@ -144,30 +195,42 @@ class SuperstepMaker:
             self._kinds[graph.vertex_type[members]],
             self.slots[members],
             self._target,
+            self._tiles,
         )
         made = (
-            self._superstep("compute", compute, before),
-            self._superstep("return results", returned, after),
+            *self._across(before),
+            self._superstep("compute", compute, before.inside),
+            self._superstep("return results", returned, after.inside),
+            *self._across(after),
         )
         return tuple(one for one in made if one.total_cycles)
 
     def _copied(self, tile: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the cycles in which each tile copies pieces, int64[tiles]."""
-        tiles = self._target.tiles
         if not len(tile):
-            return np.zeros(tiles, np.int64)
-        moved = np.bincount(tile, size, tiles).astype(np.int64)
-        pieces = np.maximum(1, np.bincount(tile, minlength=tiles))
+            return np.zeros(self._tiles, np.int64)
+        moved = np.bincount(tile, size, self._tiles).astype(np.int64)
+        pieces = np.maximum(1, np.bincount(tile, minlength=self._tiles))
         mean = np.maximum(1, moved // pieces)
         cost = vertices.copy(moved, "s8", self._target, piece_elements=mean)
         return np.asarray(cost.cycles, np.int64)
 
-    def _superstep(self, name: str, compute: NDArray[np.int64], moved: TileTraffic) -> Superstep:
-        exchanging = exchange_cycles(moved.traffic, self._target)
+    def _across(self, moved: Exchange) -> tuple[Superstep, ...]:
+        """Returns the superstep in which IPUs send to each other, if they do."""
+        if moved.across is None:
+            return ()
+        nothing, over_links = np.zeros(self._tiles, np.int64), moved.link_cycles(self._machine)
+        return (self._superstep(GLOBAL_EXCHANGE, nothing, moved.across, over_links),)
+
+    def _superstep(
+        self, name: str, compute: NDArray[np.int64], moved: TileTraffic, over_links: int = 0
+    ) -> Superstep:
+        exchanging = exchange_cycles(moved.traffic, self._target) + over_links
+        sync = self._machine.sync_of() if over_links else self._target.sync_cycles
         slowest = int(compute.max(initial=0))
         return Superstep(
             name=name,
-            sync_cycles=self._target.sync_cycles if exchanging else 0,
+            sync_cycles=sync if exchanging else 0,
             exchange_cycles=exchanging,
             compute_cycles=slowest,
             busy_tile_cycles=int(compute.sum()),
@@ -233,9 +296,26 @@ def _recut(pieces: Pieces, cuts: NDArray[np.int64], ends: NDArray[np.int64]) -> 
     )
 
 
-def _cut_every(pieces: Pieces, share: int) -> Pieces:
-    """Returns pieces cut where a tile's share of the host's data ends; `of` is that tile."""
+def _cut_every(pieces: Pieces, share: int, first_tile: int) -> Pieces:
+    """Returns pieces cut where a tile's share of the host's data ends; `of` is that tile.
+
+    Args:
+        pieces: The pieces of an IPU, in the host's order.
+        share: Bytes of a tile.
+        first_tile: The first tile of the IPU.
+    """
     total = int(pieces.bytes.sum())
     cuts = np.unique(np.concatenate((_places(pieces), np.arange(0, total, share))))
     cut = _recut(pieces, cuts, np.append(cuts[1:], total))
-    return Pieces(of=cuts // share, address=cut.address, bytes=cut.bytes, tile=cut.tile)
+    return Pieces(
+        of=first_tile + cuts // share, address=cut.address, bytes=cut.bytes, tile=cut.tile
+    )
+
+
+def _joined(parts: Sequence[Pieces]) -> Pieces:
+    return Pieces(
+        of=np.concatenate([one.of for one in parts]),
+        address=np.concatenate([one.address for one in parts]),
+        bytes=np.concatenate([one.bytes for one in parts]),
+        tile=np.concatenate([one.tile for one in parts]),
+    )

@@ -20,6 +20,7 @@ def tile_cycles(
     kind: NDArray[np.int64],
     slots: NDArray[np.int64],
     target: Target,
+    tiles: int,
 ) -> NDArray[np.int64]:
     """Returns the compute cycles of every tile, int64[tiles].
 
@@ -29,23 +30,24 @@ def tile_cycles(
         tile: int64[vertices]: the tile of each vertex, in the order in which they start.
         kind: The threads that run it.
         slots: Issue slots of its worker; cycles of the tile if it runs alone.
-        target: The machine.
+        target: The chip.
+        tiles: Tiles of all chips.
     """
     shared = kind == WORKER
-    cycles = np.bincount(tile[~shared], slots[~shared], target.tiles).astype(np.int64)
-    busiest = _busiest_worker(tile[shared], slots[shared], target)
+    cycles = np.bincount(tile[~shared], slots[~shared], tiles).astype(np.int64)
+    busiest = _busiest_worker(tile[shared], slots[shared], tiles, target.workers)
     return np.asarray(cycles + barrel_cycles(busiest, target), np.int64)
 
 
 def _busiest_worker(
-    tile: NDArray[np.int64], slots: NDArray[np.int64], target: Target
+    tile: NDArray[np.int64], slots: NDArray[np.int64], tiles: int, workers: int
 ) -> NDArray[np.int64]:
     """Returns the slots of the worker of every tile that ends last."""
     order = np.argsort(tile, kind="stable")
     tile, slots = tile[order], slots[order]
-    counts = np.bincount(tile, minlength=target.tiles)
+    counts = np.bincount(tile, minlength=tiles)
     firsts = np.cumsum(counts) - counts
-    ends = np.zeros((target.tiles, target.workers), np.int64)
+    ends = np.zeros((tiles, workers), np.int64)
     busy = np.flatnonzero(counts)
     start = 0
     while len(busy) > _FEW_TILES:
@@ -55,9 +57,9 @@ def _busiest_worker(
         start += 1
         busy = busy[counts[busy] > start]
     for one in busy.tolist():
-        workers = ends[one].tolist()
-        heapq.heapify(workers)
+        of_tile = ends[one].tolist()
+        heapq.heapify(of_tile)
         for more in slots[firsts[one] + start : firsts[one] + counts[one]].tolist():
-            heapq.heappush(workers, heapq.heappop(workers) + more)
-        ends[one] = workers
+            heapq.heappush(of_tile, heapq.heappop(of_tile) + more)
+        ends[one] = of_tile
     return np.asarray(ends.max(axis=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ipu_tf.profile.comparison.comparison_text import TITLES, figure, program_title
+from ipu_tf.profile.comparison.comparison_text import figure, program_title, title_of
 from ipu_tf.profile.comparison.differences import TABLES, Difference, ProgramComparison
 from ipu_tf.profile.html import Cell, Chart, Section, Table, Unit, sections_page
 
@@ -53,7 +53,11 @@ def _section(program: ProgramComparison) -> Section:
     return Section(
         title=program_title(program),
         charts=tuple(_charts(program)),
-        tables=tuple(_table(name, getattr(program, name)) for name in TABLES),
+        tables=tuple(
+            _table(name, getattr(program, name), program.words.place)
+            for name in TABLES
+            if getattr(program, name)
+        ),
     )
 
 
@@ -63,6 +67,7 @@ def _charts(program: ProgramComparison) -> Sequence[Chart]:
     if not changed:
         return ()
     names = [entry.name or _NO_LAYER for entry in changed]
+    place = program.words.place
     most, saved = names[0], (changed[0].after or 0) - (changed[0].before or 0)
     bars = [
         {
@@ -74,8 +79,8 @@ def _charts(program: ProgramComparison) -> Sequence[Chart]:
     ]
     return (
         Chart(
-            title="Cycles of the layers that changed most",
-            description="Bars of the cycles before and after, layer by layer. "
+            title=f"Cycles of the {place}s that changed most",
+            description=f"Bars of the cycles before and after, {place} by {place}. "
             f"{most} changed most, by {saved:+,.0f} cycles.",
             option={
                 "legend": {},
@@ -103,10 +108,10 @@ def _cell(table: str, name: str, value: float | None) -> Cell:
     return value if value is None or table in _UNITS else figure(name, value)
 
 
-def _table(name: str, entries: Sequence[Difference]) -> Table:
+def _table(name: str, entries: Sequence[Difference], place: str = "layer") -> Table:
     unit = _UNITS.get(name, "")
     return Table(
-        title=TITLES[name],
+        title=title_of(name, place),
         columns=("name", "before", "after", "change", "verdict"),
         rows=tuple(
             (

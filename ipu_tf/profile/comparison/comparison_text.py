@@ -18,7 +18,7 @@ from ipu_tf.profile.text.sections import LAYER_WIDTH, shortened
 from ipu_tf.profile.text.table import Row, table
 from ipu_tf.profile.text.units import precise
 
-TITLES: Mapping[str, str] = {
+_TITLES: Mapping[str, str] = {
     "totals": "a run",
     "phases": "cycles by phase",
     "activities": "cycles by activity",
@@ -63,11 +63,16 @@ def _program_lines(program: ProgramComparison) -> Iterator[str]:
         shown = changed[:_TOP_LAYERS] if name == "layers" else changed
         if not shown:
             continue
-        title = TITLES[name]
+        title = title_of(name, program.words.place)
         if len(shown) < len(changed):
             title += f" ({len(shown)} of {len(changed)} that changed)"
         yield ""
         yield from (f"  {line}" for line in table((title, *_HEADER), map(_row, shown)))
+
+
+def title_of(table: str, place: str) -> str:
+    """Returns the title of a table; `place` is what steps belong to."""
+    return _TITLES[table].replace("layer", place)
 
 
 def program_title(program: ProgramComparison) -> str:

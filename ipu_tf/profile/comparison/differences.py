@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ipu_tf.profile.text.words import WORDS, Words
+
 Verdict: TypeAlias = Literal["better", "worse", "same", "new", "gone"]
 
 TABLES = ("totals", "phases", "activities", "layers", "categories", "ipus", "work")
@@ -83,6 +85,7 @@ class ProgramComparison:
         ipus: Bytes of the fullest tile of every IPU.
         work: Cycles of a run in which every IPU works on micro-batches.
         fits: Whether the programs fit, in both reports.
+        words: What its parts are called.
     """
 
     name: str
@@ -94,6 +97,7 @@ class ProgramComparison:
     ipus: Differences
     work: Differences
     fits: tuple[bool, bool]
+    words: Words = WORDS["tensorflow"]
 
     def regressions(self, limit: float) -> Iterator[str]:
         """Yields a line for every total that grew by more than a share, and for lost memory."""

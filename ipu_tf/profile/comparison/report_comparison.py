@@ -31,6 +31,7 @@ from ipu_tf.profile.comparison.differences import (
 from ipu_tf.profile.figures import energy
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.report import Report
+from ipu_tf.profile.text.words import WORDS
 from ipu_tf.programs.program import Program
 from ipu_tf.tile_program.device_program import DeviceProgram
 
@@ -150,6 +151,7 @@ def _programs(before: Program, after: Program) -> ProgramComparison:
         ipus=_differences(_ipus(one), _ipus(other)),
         work=_differences(_work(one), _work(other)),
         fits=(one.fits, other.fits),
+        words=WORDS[other.front],
     )
 
 
@@ -206,6 +208,8 @@ def _totals_of(program: Program) -> Iterator[tuple[str, float | None]]:
 
 
 def _phases(device: DeviceProgram) -> dict[str, float]:
+    if device.front == "poplar":
+        return {}
     passes: collections.Counter[str] = collections.Counter()
     for step in device.steps:
         passes[step.phase] += device.times[step.phase] * step.cycles
@@ -238,6 +242,8 @@ def _ipus(device: DeviceProgram) -> dict[str, float]:
 
 
 def _work(device: DeviceProgram) -> dict[str, float]:
+    if device.front == "poplar":
+        return {}
     busy = zip(device.ipus, device.timeline.busy_cycles, strict=True)
     return {f"IPU {ipu.ipu}": cycles for ipu, cycles in busy}
 

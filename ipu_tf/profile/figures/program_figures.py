@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.compiler.hlo.module import LOSS, METRICS
+from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.machine.target import Target
 from ipu_tf.programs.op_names import own_name
 from ipu_tf.programs.program import TileOp
@@ -133,8 +134,8 @@ def cycles_of(step: Step) -> CycleShares:
 
 
 def cycle_shares(program: DeviceProgram) -> CycleShares:
-    """Returns the sum of the cycles of a replica's stages for a run."""
-    return sum((stage_shares(stage, program) for stage in program.stages), CycleShares())
+    """Returns the sum of the cycles of a replica's stages for a run; those in step count once."""
+    return sum((stage_shares(stage, program) for stage in program.timed_stages), CycleShares())
 
 
 def stage_shares(stage: StageProgram, program: DeviceProgram) -> CycleShares:
@@ -142,6 +143,27 @@ def stage_shares(stage: StageProgram, program: DeviceProgram) -> CycleShares:
     times = program.times
     shares = (cycles_of(step) * times[step.phase] for step in stage.program.steps)
     return sum(shares, CycleShares())
+
+
+def slots(program: DeviceProgram) -> list[schedule.Slot]:
+    """Returns the passes of a run that go on at the same time, slot after slot."""
+    stages = len(program.stages)
+    if program.in_step:
+        return [
+            tuple(
+                schedule.Work(stage=stage, direction="forward", micro_batch=0)
+                for stage in range(stages)
+            )
+        ]
+    training = any(stage.backward_cycles for stage in program.stages)
+    return list(
+        schedule.slots(
+            program.schedule,
+            stages=stages,
+            micro_batches=program.micro_batches,
+            training=training,
+        )
+    )
 
 
 def seconds(program: DeviceProgram) -> float:
@@ -229,14 +251,17 @@ def layers(program: DeviceProgram, tile_ops: Iterable[TileOp] = ()) -> tuple[Lay
     operations: collections.Counter[str] = collections.Counter()
     received: collections.Counter[str] = collections.Counter()
     needed: dict[str, float] = collections.defaultdict(float)
-    for step, at_peak in zip(program.steps, _needed_cycles(program, tile_ops), strict=True):
+    timed = sum(len(stage.program.steps) for stage in program.timed_stages)
+    at_peaks = _needed_cycles(program, tile_ops)
+    for number, (step, at_peak) in enumerate(zip(program.steps, at_peaks, strict=True)):
         layer = place(step)
         phases, repeats = cycles[layer], times[step.phase]
-        phases[step.phase] = phases.get(step.phase, 0) + repeats * step.cycles
+        spent = repeats * step.cycles * (number < timed)
+        phases[step.phase] = phases.get(step.phase, 0) + spent
         operations[layer] += repeats * step.repeats * step.flops
         exchanged = sum(superstep.exchange_bytes for superstep in step.supersteps)
         received[layer] += repeats * step.repeats * exchanged
-        needed[layer] += at_peak
+        needed[layer] += at_peak * len(program.timed_stages) / len(program.stages)
     found = [
         LayerCycles(
             layer=layer,

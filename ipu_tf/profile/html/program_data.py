@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.planner.plan import OpShape, Plan
 from ipu_tf.profile.data.json_figures import call_figures, device_figures
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.html.columns import Texts, TileColumns, runs
 from ipu_tf.profile.text import device_text, nonfinite_text
 from ipu_tf.profile.text.verdict import verdict
+from ipu_tf.profile.text.words import WORDS
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.tile_program import errors
@@ -61,6 +61,8 @@ def _device(device: DeviceProgram, program: Program) -> dict[str, object]:
         "where": device_text.title(device),
         "figures": call_figures(device, program.steps_per_execution)
         | device_figures(device, tile_ops),
+        "words": dataclasses.asdict(WORDS[device.front]),
+        "inStep": device.in_step,
         "tiles": device.target.tiles,
         "tileBytes": device.target.tile_bytes,
         "clockHz": device.target.clock_hz,
@@ -173,20 +175,13 @@ def _ipu(device: DeviceProgram, index: int) -> dict[str, object]:
 
 
 def _pipeline(device: DeviceProgram) -> dict[str, object] | None:
-    """Returns the slots of a run of several stages; None for programs of one stage."""
-    if len(device.stages) == 1:
+    """Returns the slots of a run of several stages; None if there is no pipeline."""
+    if not device.is_pipeline:
         return None
-    training = any(stage.backward_cycles for stage in device.stages)
-    slots = schedule.slots(
-        device.schedule,
-        stages=len(device.stages),
-        micro_batches=device.micro_batches,
-        training=training,
-    )
     return {
         "slots": [
             [[work.stage, int(work.direction == "backward"), work.micro_batch] for work in slot]
-            for slot in slots
+            for slot in figures.slots(device)
         ],
         "linkCycles": list(device.timeline.slot_link_cycles),
         "cycles": device.timeline.cycles,

@@ -10,6 +10,7 @@ from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.text import sections
 from ipu_tf.profile.text.table import Row, table, without_zeros
 from ipu_tf.profile.text.units import count, duration, joules, kib, percent
+from ipu_tf.profile.text.words import WORDS
 from ipu_tf.programs.calls import HostCall
 from ipu_tf.programs.insight import Insight
 from ipu_tf.programs.program import TileOp
@@ -23,7 +24,7 @@ _KINDS_OF_MOVES = ("streamed", "gathered", "overlapped", "waiting")
 _MOVES = tuple((kind, phase) for kind in _KINDS_OF_MOVES for phase in figures.PHASES)
 """Transfers to the tiles besides the steps of a program, and when they run."""
 
-_A = {"weight update": "an update", "step": "a step"}
+_A = {"weight update": "an update", "step": "a step", "run": "a run"}
 
 
 def title(program: DeviceProgram) -> str:
@@ -50,17 +51,17 @@ def lines(program: DeviceProgram, tile_ops: Sequence[TileOp], call: HostCall) ->
         tile_ops: The contractions it was traced with.
         call: The call from the host that runs it.
     """
-    if len(program.stages) == 1:
-        yield from _one_stage_lines(program, tile_ops, call)
-    else:
+    if program.is_pipeline:
         yield from _stages_lines(program, tile_ops, call)
+    else:
+        yield from _one_program_lines(program, tile_ops, call)
     yield ""
     for opcode, layers in program.unsupported.items():
         where = ", ".join(layer or sections.NO_LAYER for layer in layers)
         yield f"incomplete: '{opcode}' has no cost, in {where}"
     for note in program.notes:
         yield f"note: {note}"
-    if flop_energies(program.target) is None:
+    if program.front == "tensorflow" and flop_energies(program.target) is None:
         chip = program.target.chip
         yield f"note: the energy is unknown: nothing is published for the {chip}"
 
@@ -83,27 +84,37 @@ def _stages_lines(
         map(_ipu_row, program.ipus),
     )
     yield ""
-    yield from sections.layer_lines(figures.layers(program))
+    yield from sections.layer_lines(figures.layers(program), WORDS[program.front])
 
 
-def _one_stage_lines(
+def _one_program_lines(
     program: DeviceProgram, tile_ops: Sequence[TileOp], call: HostCall
 ) -> Iterator[str]:
-    (stage,), (ipu,) = program.stages, program.ipus
-    if program.micro_batches * program.replicas > 1 or figures.is_off_chip(stage):
+    """Yields the lines of a program that one IPU runs, or several in step."""
+    ipu, words = program.fullest_ipu, WORDS[program.front]
+    stage = program.stages[ipu.stages[0]]
+    accumulates = program.micro_batches * program.replicas > 1 and bool(words.phases)
+    if accumulates or figures.is_off_chip(stage):
         yield from _update_overview(program, stage, call)
     else:
-        yield from _time_lines(program, "step", call)
+        yield from _time_lines(program, words.run, call)
         kinds = _by_kind(program)
         if waiting := figures.moved_cycles(stage.waiting, program):
             kinds["waiting for transfers"] = waiting
         yield f"cycles        {_shares(kinds, sum(kinds.values()))}"
     yield from _recomputation_lines(program)
-    yield from _arithmetic_lines(program, tile_ops)
-    yield f"tile memory   {sections.memory_line(ipu.memory)}"
+    if words.phases:
+        yield from _arithmetic_lines(program, tile_ops)
+    balance = percent(figures.tile_balance(program))
+    yield f"tile balance  {balance} of the tiles are busy while any computes"
+    if words.phases:
+        yield from _energy_lines(program, tile_ops)
+    for one in program.ipus:
+        which = f"IPU {one.ipu}: " if program.in_step else ""
+        yield f"tile memory   {which}{sections.memory_line(one.memory)}"
     yield ""
     yield from _off_chip_lines(program)
-    yield from sections.layer_lines(figures.layers(program))
+    yield from sections.layer_lines(figures.layers(program), WORDS[program.front])
     yield ""
     yield from sections.memory_lines(ipu.memory)
     yield ""
@@ -193,9 +204,6 @@ def _arithmetic_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Ite
     rate = operations / seconds if seconds else 0.0
     used = f"{percent(figures.flop_utilisation(program, tile_ops))} of the chip's peak"
     yield f"arithmetic    {count(operations, 'FLOP')} a step, {count(rate, 'FLOP/s')}, {used}"
-    balance = percent(figures.tile_balance(program))
-    yield f"tile balance  {balance} of the tiles are busy while any computes"
-    yield from _energy_lines(program, tile_ops)
 
 
 def _energy_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:

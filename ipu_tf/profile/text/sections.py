@@ -8,6 +8,7 @@ from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.text.names import cut_middle
 from ipu_tf.profile.text.table import Row, printable, table, without_zeros
 from ipu_tf.profile.text.units import kib, percent
+from ipu_tf.profile.text.words import WORDS, Words
 from ipu_tf.tile_program import errors
 from ipu_tf.tile_program.program import TileMemory, TileProgram
 
@@ -29,22 +30,23 @@ def memory_line(memory: TileMemory) -> str:
     )
 
 
-def layer_lines(layers: Sequence[figures.LayerCycles]) -> Iterator[str]:
+def layer_lines(layers: Sequence[figures.LayerCycles], words: Words) -> Iterator[str]:
     """Yields a table of the layers that take the most cycles.
 
     Args:
         layers: All layers, the most expensive one first.
+        words: What they are called.
     """
     shown = [layer for layer in layers if layer.cycles][:_TOP_LAYERS]
     whole = max(1, sum(layer.cycles for layer in layers))
 
     def row(layer: figures.LayerCycles) -> Row:
-        parts = [f"{layer.by_phase.get(phase, 0):,}" for phase in figures.PHASES]
+        parts = [f"{layer.by_phase.get(phase, 0):,}" for phase in words.phases]
         share = percent(layer.cycles / whole)
         return (layer.layer or NO_LAYER, f"{layer.cycles:,}", share, *parts)
 
-    title = f"cycles by layer ({len(shown)} of {len(layers)})"
-    header = (title, "all", "share", *figures.PHASES)
+    title = f"cycles by {words.place} ({len(shown)} of {len(layers)})"
+    header = (title, "all", "share", *words.phases)
     yield from table(header, map(row, shown), [layer.cycles / whole for layer in shown])
 
 
@@ -101,7 +103,7 @@ def overflow_lines(device: TileProgram) -> Iterator[str]:
         )
         for live in errors.largest_on_fullest_tile(device)
     ]
-    yield from table((title, "there", "what for", "layer"), rows)
+    yield from table((title, "there", "what for", WORDS[device.front].owner), rows)
     yield "to make room:"
     yield from (f"  {remedy}" for remedy in errors.advice(device))
 

@@ -85,7 +85,8 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
         yield from _indented(textwrap.wrap(line, _width(), subsequent_indent="  "))
     for found in program.nonfinite:
         yield from _indented(nonfinite_lines(found))
-    yield from _indented(_op_lines(program, plans))
+    if device is None or device.front == "tensorflow":
+        yield from _indented(_op_lines(program, plans))
 
 
 def _insight_lines(program: Program, device: DeviceProgram) -> Iterator[str]:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler.pipeline import schedule
+from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.text.rendering import current
 from ipu_tf.profile.text.units import percent
 from ipu_tf.tile_program.device_program import DeviceProgram
@@ -24,14 +25,7 @@ def lines(program: DeviceProgram) -> Iterator[str]:
         program: The program.
     """
     training = any(stage.backward_cycles for stage in program.stages)
-    slots = list(
-        schedule.slots(
-            program.schedule,
-            stages=len(program.stages),
-            micro_batches=program.micro_batches,
-            training=training,
-        )
-    )
+    slots = figures.slots(program)
     passes = "F and B are its forward and backward pass" if training else "F is its forward pass"
     yield from textwrap.wrap(
         f"Timeline of '{program.name}': {len(program.stages)} stages, {program.schedule} schedule, "

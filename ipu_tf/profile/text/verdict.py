@@ -79,7 +79,7 @@ def _advice(program: Program, device: DeviceProgram, bound: str) -> str:
 def limit_of(device: DeviceProgram) -> tuple[str, float]:
     """Returns the activity that takes most of the time of a replica's IPUs, and its share."""
     shares = figures.cycle_shares(device)
-    ipus = len(device.ipus)
+    ipus = 1 if device.in_step else len(device.ipus)
     streamed = sum(figures.moved_cycles(stage.streamed, device) for stage in device.stages)
     late = sum(figures.moved_cycles(stage.waiting, device) for stage in device.stages)
     from_host = not device.streaming_bytes

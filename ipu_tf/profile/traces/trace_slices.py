@@ -15,6 +15,7 @@ from typing import TypeAlias
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.text import sections
+from ipu_tf.profile.text.words import WORDS
 from ipu_tf.tile_program.device_program import DeviceProgram, StageProgram
 from ipu_tf.tile_program.moves import Moves
 from ipu_tf.tile_program.phase import Phase
@@ -64,15 +65,7 @@ def device_slices(program: DeviceProgram) -> dict[int, Slices]:
 
 def _add_micro_batches(program: DeviceProgram, found: dict[int, Slices]) -> int:
     """Adds the slots of the micro-batches; returns when they end."""
-    training = any(stage.backward_cycles for stage in program.stages)
-    played = list(
-        schedule.slots(
-            program.schedule,
-            stages=len(program.stages),
-            micro_batches=program.micro_batches,
-            training=training,
-        )
-    )
+    played = figures.slots(program)
     links = _link_cycles(program, played)
     begin = 0
     for slot, link_cycles in zip(played, links, strict=True):
@@ -103,14 +96,17 @@ def _pass_slices(program: DeviceProgram, work: schedule.Work, begin: int) -> Ite
     stage = program.stages[work.stage]
     forward = work.direction == "forward"
     cycles = stage.forward_cycles if forward else stage.backward_cycles
-    yield _slice(
-        f"{_prefix(program, stage)}{work.direction}, micro-batch {work.micro_batch}",
-        work.direction,
-        begin,
-        begin + cycles,
-        stage=work.stage,
-        micro_batch=work.micro_batch,
-    )
+    if WORDS[program.front].phases:
+        yield _slice(
+            f"{_prefix(program, stage)}{work.direction}, micro-batch {work.micro_batch}",
+            work.direction,
+            begin,
+            begin + cycles,
+            stage=work.stage,
+            micro_batch=work.micro_batch,
+        )
+    else:
+        yield _slice("all programs", "run", begin, begin + cycles)
     if work.micro_batch:
         return
     # Of files of earlier versions: recomputation has steps since.
@@ -144,7 +140,7 @@ def _phase_slices(stage: StageProgram, phase: Phase, begin: int) -> Iterator[Tra
     for layer, group in groupby(steps, key=figures.place):
         members = list(group)
         end = begin + sum(step.cycles for step in members)
-        yield _slice(layer or sections.NO_LAYER, "layer", begin, end)
+        yield _slice(layer or sections.NO_LAYER, WORDS[stage.program.front].place, begin, end)
         yield from _step_slices(members, begin)
         begin = end
     moves: Mapping[str, Moves] = {
@@ -188,7 +184,7 @@ def _step_slices(steps: Iterable[Step], begin: int) -> Iterator[TraceSlice]:
 
 
 def _prefix(program: DeviceProgram, stage: StageProgram) -> str:
-    return f"stage {stage.index} " if len(program.stages) > 1 else ""
+    return f"stage {stage.index} " if program.is_pipeline else ""
 
 
 def _slice(name: str, category: str, begin: int, end: int, **details: int | str) -> TraceSlice:

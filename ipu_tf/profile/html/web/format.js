@@ -33,6 +33,9 @@ function scaled(value, unit, prefixes) {
   return `${one.format(value / 1000 ** -index)} ${prefixes[index]}${unit}`;
 }
 
+/** Returns a text with a capital. */
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 const kib = (bytes) => one.format(bytes / 1024);
 
 /** Returns a size of memory with the binary prefix that leaves a digit before the point. */

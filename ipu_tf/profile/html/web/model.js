@@ -162,7 +162,7 @@ class Ipu {
 
   get label() {
     const stages = this.stages.length > 1 ? `stages ${this.stages.join(", ")}` : `stage ${this.stages[0]}`;
-    return this.device.stages.length > 1 ? `IPU ${this.ipu} (${stages})` : `IPU ${this.ipu}`;
+    return this.device.isPipeline ? `IPU ${this.ipu} (${stages})` : `IPU ${this.ipu}`;
   }
 
   get maxBytes() {
@@ -224,6 +224,8 @@ class Device {
     Object.assign(this, plain);
     this.stages = plain.stages.map((stage) => new Stage(stage, this));
     this.ipus = plain.ipus.map((ipu) => new Ipu(ipu, this));
+    this.isPipeline = plain.stages.length > 1 && !plain.inStep;
+    this.phases = plain.words.phases;
     const { micro_batches: batches } = plain.figures;
     this.times = [batches, batches, 1];
   }
@@ -236,7 +238,10 @@ class Device {
         const layer = stage.layer(step);
         if (!found.has(layer))
           found.set(layer, { layer, cycles: [0, 0, 0], flops: 0, peak: 0, bytes: 0, plans: new Set() });
-        addStep(found.get(layer), stage, step, this.times);
+        const entry = found.get(layer);
+        const before = [...entry.cycles];
+        addStep(entry, stage, step, this.times);
+        if (this.inStep && stage.index) entry.cycles = before; // The same time.
       }
     }
     return [...found.values()].sort((a, b) => sum(b.cycles) - sum(a.cycles) || (a.layer < b.layer ? -1 : 1));

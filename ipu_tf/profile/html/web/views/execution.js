@@ -22,7 +22,7 @@ function executionView(program) {
     detail.replaceChildren();
   };
   const note =
-    device.stages.length > 1 || device.figures.micro_batches > 1
+    device.isPipeline || device.figures.micro_batches > 1
       ? [
           h(
             "p",
@@ -54,7 +54,7 @@ function executionChart(state, open) {
   const line = (bar) =>
     `${bar.label}${bar.stage && bar.label !== bar.stage.name(bar.step) ? ` of ${bar.stage.name(bar.step)}` : ""}: ${units.cycles(bar.end - bar.start)} cycles from ${units.cycles(bar.start)}`;
   return new ChartPanel({
-    title: "Cycles of layers, steps and supersteps",
+    title: `Cycles of ${state.ipu.device.words.place}s, steps and supersteps`,
     height: 110 + 30 * state.flame().rows.length,
     describe: () =>
       `${state.ipu.label}: ${units.cycles(state.flame().cycles)} cycles; ${kindsOf(state.ipu)
@@ -71,7 +71,7 @@ function executionChart(state, open) {
             const where = bar.stage
               ? [
                   ["step", bar.stage.name(bar.step)],
-                  ["layer", cut(layerName(bar.stage.layer(bar.step)), 50)],
+                  [state.ipu.device.words.place, cut(layerName(bar.stage.layer(bar.step)), 50)],
                 ]
               : [];
             return tip(bar.label, [
@@ -151,16 +151,19 @@ function kindsOf(ipu) {
 
 function kindTable(ipu) {
   const rows = ipu.stagesThere.flatMap((stage) =>
-    PHASES.map((phase, number) => {
+    (ipu.device.phases.length ? PHASES : ["all programs"]).map((phase, number) => {
       const steps = Array.from({ length: stage.count }, (_, step) => step).filter(
         (step) => stage.steps.phase[step] === number,
       );
       const kinds = KINDS.map((kind) => sum(steps.map((step) => stage.total(step, kind))));
-      return [`stage ${stage.index}, ${phase}`, ipu.device.times[number], ...kinds, sum(kinds)];
+      const name = ipu.device.phases.length ? `stage ${stage.index}, ${phase}` : phase;
+      return [name, ipu.device.times[number], ...kinds, sum(kinds)];
     }),
   );
   return dataTable({
-    caption: `Cycles of ${ipu.label} by phase: one micro-batch, and the update`,
+    caption: ipu.device.phases.length
+      ? `Cycles of ${ipu.label} by phase: one micro-batch, and the update`
+      : `Cycles of ${ipu.label}`,
     columns: [
       { name: "phase" },
       { name: "times a run", unit: "cycles" },
@@ -193,8 +196,16 @@ function executionCard(stage, step) {
       { class: "card" },
       h("h3", {}, `Step ${step}: ${stage.name(step)}`),
       facts([
-        ["Layer", layerName(stage.layer(step)), stage.text(stage.steps.opName[step]) || null],
-        ["Phase", stage.phase(step), `opcode ${stage.text(stage.steps.opcode[step])}`],
+        [
+          capital(device.words.place),
+          layerName(stage.layer(step)),
+          stage.text(stage.steps.opName[step]) || null,
+        ],
+        [
+          "Phase",
+          device.phases.length ? stage.phase(step) : null,
+          `opcode ${stage.text(stage.steps.opcode[step])}`,
+        ],
         [
           "Cycles",
           units.cycles(stage.cycles[step]),

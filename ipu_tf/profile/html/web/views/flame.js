@@ -20,8 +20,8 @@ function flame(ipu) {
     ),
   );
   const rows = [
-    "phase",
-    ...Array.from({ length: depth }, (_, level) => (level ? "" : "layer")),
+    ipu.device.phases.length ? "phase" : "run",
+    ...Array.from({ length: depth }, (_, level) => (level ? "" : ipu.device.words.place)),
     "step",
     "superstep",
     ...LANES,
@@ -104,7 +104,7 @@ class FlameBuilder {
     const repeats = stage.steps.repeats[step];
     const end = this.now + stage.cycles[step];
     if (end === this.now) return;
-    this.#nest([phase, ...parts(stage, step)], end, phase);
+    this.#nest([stage.device.phases.length ? phase : "all programs", ...parts(stage, step)], end, phase);
     this.bars.push({ row: this.stepRow, start: this.now, end, label: stage.name(step), phase, stage, step });
     let at = this.now;
     for (const index of stage.supersteps_of(step)) {

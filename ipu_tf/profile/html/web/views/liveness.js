@@ -173,9 +173,9 @@ function stepCard(ipu, step) {
   }));
   return dataTable({
     caption: `Live at ${stepName(ipu, step)}`,
-    columns: [{ name: "layer" }, ...columns],
+    columns: [{ name: ipu.device.words.owner }, ...columns],
     rows,
     total: ["all", ...[1, 2, 3].map((column) => sum(rows.map((row) => row[column])))],
-    search: "Search layers",
+    search: `Search ${ipu.device.words.owner}s`,
   });
 }

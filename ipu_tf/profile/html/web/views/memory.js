@@ -197,7 +197,7 @@ function tileCard(ipu, tile) {
     caption: `Tile ${tile} of ${ipu.label}: ${kib(ipu.tileBytes[tile])} of ${kib(ipu.limit)} KiB at the peak (step ${ipu.peakStep})`,
     columns: [
       { name: "tensor" },
-      { name: "layer" },
+      { name: ipu.device.words.owner },
       { name: "category" },
       { name: "live" },
       { name: "KiB", unit: "KiB" },

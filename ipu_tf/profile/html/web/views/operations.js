@@ -12,7 +12,7 @@ function operationsView(program) {
       select(
         "Rows",
         [
-          ["layer", "layers"],
+          ["layer", `${device.words.place}s`],
           ["step", "operations"],
         ],
         "layer",
@@ -23,8 +23,8 @@ function operationsView(program) {
   ];
 }
 
-const FIGURE_COLUMNS = [
-  ...PHASES.map((phase) => ({ name: phase, unit: "cycles" })),
+const figureColumns = ({ phases }) => [
+  ...phases.map((phase) => ({ name: phase, unit: "cycles" })),
   { name: "all cycles", unit: "cycles" },
   { name: "share", unit: "percent" },
   { name: "FLOPs", unit: "count" },
@@ -32,10 +32,10 @@ const FIGURE_COLUMNS = [
   { name: "exchanged", unit: "bytes" },
 ];
 
-function figureCells(entry, all) {
+function figureCells(entry, all, { phases }) {
   const cycles = sum(entry.cycles);
   return [
-    ...entry.cycles,
+    ...entry.cycles.slice(0, phases.length),
     cycles,
     cycles / Math.max(1, all),
     entry.flops,
@@ -45,12 +45,13 @@ function figureCells(entry, all) {
 }
 
 /** Returns the cells of the sums of all entries. */
-function totalCells(entries) {
+function totalCells(entries, device) {
   const added = (column) => sum(entries.map((entry) => entry[column]));
   const cycles = PHASES.map((_, phase) => sum(entries.map((entry) => entry.cycles[phase])));
   return figureCells(
     { cycles, flops: added("flops"), peak: added("peak"), bytes: added("bytes") },
     sum(cycles),
+    device,
   );
 }
 
@@ -58,21 +59,21 @@ function layerTable(device) {
   const layers = device.layers();
   const all = sum(layers.map(({ cycles }) => sum(cycles)));
   return dataTable({
-    caption: "Cycles of a run by layer",
-    columns: [{ name: "layer" }, ...FIGURE_COLUMNS, { name: "plans" }],
+    caption: `Cycles of a run by ${device.words.place}`,
+    columns: [{ name: device.words.place }, ...figureColumns(device), { name: "plans" }],
     rows: layers.map((entry) => [
       layerName(entry.layer),
-      ...figureCells(entry, all),
+      ...figureCells(entry, all, device),
       [...entry.plans].join("; ") || null,
     ]),
-    total: ["all", ...totalCells(layers), null],
-    sorted: 4,
-    search: "Search layers",
+    total: ["all", ...totalCells(layers, device), null],
+    sorted: 1 + device.phases.length,
+    search: `Search ${device.words.place}s`,
   });
 }
 
 function stepTable(device) {
-  const entries = device.stages.flatMap((stage) =>
+  const entries = (device.inStep ? device.stages.slice(0, 1) : device.stages).flatMap((stage) =>
     Array.from({ length: stage.count }, (_, step) => {
       const entry = { cycles: [0, 0, 0], flops: 0, peak: 0, bytes: 0, plans: new Set() };
       addStep(entry, stage, step, device.times);
@@ -82,15 +83,20 @@ function stepTable(device) {
   const all = sum(entries.map(({ cycles }) => sum(cycles)));
   return dataTable({
     caption: "Cycles of a run by operation",
-    columns: [{ name: "operation" }, { name: "layer" }, ...FIGURE_COLUMNS, { name: "plan" }],
+    columns: [
+      { name: "operation" },
+      { name: device.words.place },
+      ...figureColumns(device),
+      { name: "plan" },
+    ],
     rows: entries.map((entry) => [
       entry.stage.name(entry.step),
       layerName(entry.stage.layer(entry.step)),
-      ...figureCells(entry, all),
+      ...figureCells(entry, all, device),
       [...entry.plans][0] ?? null,
     ]),
-    total: ["all", "", ...totalCells(entries), null],
-    sorted: 5,
-    search: "Search layers and operations",
+    total: ["all", "", ...totalCells(entries, device), null],
+    sorted: 2 + device.phases.length,
+    search: `Search ${device.words.place}s and operations`,
   });
 }

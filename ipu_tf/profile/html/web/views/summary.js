@@ -82,8 +82,8 @@ function machineFacts(device) {
   const { figures } = device;
   const update =
     device.stages.some((stage) => stage.plain.update) &&
-    (figures.micro_batches * figures.replicas > 1 || device.stages.length > 1);
-  const run = update ? "a weight update" : "a step";
+    (figures.micro_batches * figures.replicas > 1 || device.isPipeline);
+  const run = update ? "a weight update" : `a ${device.words.run}`;
   const factors = [figures.samples_per_run, figures.micro_batches, figures.replicas];
   const ipus = figures.replicas * device.ipus.length;
   return [
@@ -103,16 +103,18 @@ function machineFacts(device) {
       `${units.cycles(figures.cycles)} cycles ${run}, ${duration(figures.seconds)}${figures.samples_per_second === null ? "" : `, ${one.format(figures.samples_per_second)} samples/s`}`,
       figures.samples_per_update
         ? `${whole.format(figures.samples_per_update)} samples ${run}${figures.samples_per_update === figures.samples_per_run ? "" : ` (${factors.join(" x ")})`}`
-        : "the number of samples is not known",
+        : device.phases.length
+          ? "the number of samples is not known"
+          : null,
     ],
     [
       "Arithmetic",
-      percent(figures.flop_utilisation) + " of the peak",
+      device.phases.length ? percent(figures.flop_utilisation) + " of the peak" : null,
       `${count(figures.flops, "FLOP")} ${run}`,
     ],
     ["Tile balance", percent(figures.tile_balance), "of the tiles are busy while any computes"],
     ...energyFact(figures),
-    device.stages.length > 1
+    device.isPipeline
       ? [
           "Pipeline",
           `${device.stages.length} stages, ${figures.schedule}`,
@@ -168,7 +170,7 @@ function kindChart(device) {
   const all = Math.max(1, sum(Object.values(cycles)));
   const kinds = KINDS.map((kind) => [kind, cycles[kind]]);
   const chart = new ChartPanel({
-    title: device.stages.length > 1 ? "Cycles of all stages by kind" : "Cycles by kind",
+    title: device.isPipeline ? "Cycles of all stages by kind" : "Cycles by kind",
     height: 250,
     describe: () => kinds.map(([kind, value]) => `${kind} ${percent(value / all)}`).join(", "),
     option: (color) => ({
@@ -219,22 +221,25 @@ function layerChart(device) {
   const line = (entry) =>
     `${layerName(entry.layer)}: ${units.cycles(sum(entry.cycles))} cycles, ${percent(sum(entry.cycles) / all)}`;
   return new ChartPanel({
-    title: `Cycles by layer (${shown.length} of ${layers.length})`,
+    title: `Cycles by ${device.words.place} (${shown.length} of ${layers.length})`,
     height: Math.max(200, 60 + 30 * shown.length),
     describe: () => shown.slice(0, 3).map(line).join("; "),
     option: (color) => ({
       grid: { left: 10, right: 60, top: 34, bottom: 10, containLabel: true },
-      legend: { top: 0, data: PHASES.map((phase) => ({ name: phase, itemStyle: phaseFill(phase, color) })) },
+      legend: device.phases.length
+        ? { top: 0, data: PHASES.map((phase) => ({ name: phase, itemStyle: phaseFill(phase, color) })) }
+        : { show: false },
       tooltip: {
         trigger: "axis",
         axisPointer: { type: "shadow" },
         formatter: ([{ dataIndex }]) =>
           tip(layerName(shown[dataIndex].layer), [
-            ...PHASES.map((phase, index) => [
+            ...device.phases.map((phase, index) => [
               phase,
               units.cycles(shown[dataIndex].cycles[index]),
               color[phase],
             ]),
+            ["all", units.cycles(sum(shown[dataIndex].cycles))],
             ["share", percent(sum(shown[dataIndex].cycles) / all)],
           ]),
       },
