@@ -93,7 +93,7 @@ class Stretches:
         return Stretches(address=self.address[part], bytes=self.bytes[part])
 
 
-class Grouping:
+class GroupedPlaces:
     """The places of items, group by group.
 
     Args:

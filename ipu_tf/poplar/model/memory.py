@@ -23,7 +23,7 @@ from ipu_tf.poplar.model.graph import (
     ROW,
     ROW_WITH_COUNT,
     WRITTEN,
-    Grouping,
+    GroupedPlaces,
     PoplarGraph,
     ProgramKind,
     Stretches,
@@ -63,7 +63,7 @@ class Memory:
         self._graph, self._numbers, self._machine = graph, numbers, machine
         self._traffic_of = traffic_of
         self._of_mapped = graph.variable_at(graph.mapped.address)
-        self._mapped = Grouping(self._of_mapped, len(graph.names))
+        self._mapped = GroupedPlaces(self._of_mapped, len(graph.names))
         self._lives = self._lifetimes()
         sizes = graph.variables.bytes
         temporary = self._lives[:, 0] >= 0

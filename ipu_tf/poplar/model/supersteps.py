@@ -27,7 +27,7 @@ from ipu_tf.poplar.model.graph import (
     READ,
     WRITTEN,
     Counts,
-    Grouping,
+    GroupedPlaces,
     PoplarGraph,
     ProgramKind,
     Stretches,
@@ -59,14 +59,14 @@ class SuperstepMaker:
         self._target, self._tiles = machine.target, machine.tiles
         self._map = TileMap(mapped=graph.mapped, tile=graph.mapped_tile)
         self._kinds = np.array([one.kind for one in graph.types], np.int64)
-        self._vertices = Grouping(graph.vertex_set, len(graph.sets))
+        self._vertices = GroupedPlaces(graph.vertex_set, len(graph.sets))
         edge_of_run = graph.edge_of_run
         self._pieces = self._map.pieces(graph.runs)
         edge = edge_of_run[self._pieces.of] if len(edge_of_run) else _NO_TRAFFIC
         self._piece_vertex = graph.edge_vertex[edge]
         self._piece_flags = graph.edge_flags[edge]
         self._piece_is_part = graph.edge_runs[edge] > 1
-        self._by_set = Grouping(graph.vertex_set[self._piece_vertex], len(graph.sets))
+        self._by_set = GroupedPlaces(graph.vertex_set[self._piece_vertex], len(graph.sets))
         self._of_set: dict[int, tuple[Superstep, ...]] = {}
 
     def execute(self, number: int) -> tuple[Superstep, ...]:
