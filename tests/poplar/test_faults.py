@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 MAPPING, CONNECTION = "invalid_tile_mapping", "graph_connection_error"
 COMPILATION, LOAD = "graph_program_compilation_error", "file_load_error"
 CONTROL, STREAM = "control_program_error", "stream_connection_error"
-RUNTIME = "application_runtime_error"
+RUNTIME, REPLICATION = "application_runtime_error", "graph_replication_error"
 
 FAULTS = {
     "unmapped element": (MAPPING, "No tile holds elements 6 to 7 of 'z'"),
@@ -50,7 +50,7 @@ FAULTS = {
     "unconnected stream": (STREAM, "'in' is used, but not connected"),
     "short buffer": (STREAM, "has 16 bytes. Received: a buffer of 12"),
     "unknown stream": (STREAM, "there is no stream 'in'. The streams of the graph are: none"),
-    "tile that is not there": (MAPPING, "there are tiles 0 to 1471 for tensors. Received: 1472"),
+    "tile that is not there": (MAPPING, "of a tensor: there are tiles 0 to 1471. Received: 1472"),
     "slice outside": ("index_error", "from 2 to 5 is not inside of dimension 0 of {4}"),
     "float predicate": (CONTROL, "must be BOOL or an integer. Received: f {} float"),
     "tensor of another graph": ("poplar_error", "the tensor belongs to another graph"),
@@ -77,6 +77,74 @@ FAULTS = {
     "vectors of clang": (COMPILATION, "ext_vector_type_is_of_clang_use_float2_of_ipudef_h"),
     "missing compiler": (COMPILATION, "/no/such/compiler cannot be run"),
     "profile of a CPU": ("poplar_error", "A CPU target has no tiles, so there are no cycles"),
+    "replicas that do not fit": (
+        REPLICATION,
+        "replicas have whole IPUs, or equal parts of one, but the target has 1 of 1472 tiles. "
+        "Received: replication_factor(5).",
+    ),
+    "other device": ("poplar_error", "is for 1472 tiles, the device has 1216."),
+    "replica that is not there": (REPLICATION, "there are replicas 0 to 1. Received: 2."),
+    "two senders": (REPLICATION, "two replicas send to replica 1."),
+    "cross-replica copy of another size": ("poplar_error", "across replicas from x {4} int to y"),
+    "branches of replicas": (
+        RUNTIME,
+        "Replicas take different branches: the predicate index {} unsigned int is 0 on replica 0 "
+        "and 1 on replica 1. What depends on it has a copy of the stream 'out', which all",
+    ),
+    "loops of replicas": (RUNTIME, "What depends on it has a CrossReplicaCopy, which all replicas"),
+    "branches with a sync": (RUNTIME, "What depends on it has a Sync of several IPUs, which all"),
+    "assumed equal": (
+        RUNTIME,
+        "AssumeEqualAcrossReplicas: element 1 of index, x {2} unsigned int is 0 on replica 0 and 1 "
+        "on replica 1.",
+    ),
+    "abort of a replica": (RUNTIME, "enough (replica 1)"),
+    "write of a replica": (
+        RUNTIME,
+        "element 5 of field 'out', which has 4: vertex 0 (tests::Outsi",
+    ),
+    "tile of a replica over memory": (
+        "graph_memory_allocation_error",
+        "Tile 1 is out of memory: it needs 803,200 bytes of 638,976 while it runs 'set' (tiles "
+        "over the limit: 1). The largest there:\n  800,000 bytes: state 'large'\n",
+    ),
+    "stream of one replica": (STREAM, "'in' is used, but not connected (replica 1)."),
+    "short buffer of replicas": (STREAM, "has 32 bytes for all replicas. Received: a buffer of 16"),
+    "callback of no replica": (STREAM, "the stream 'in' has replicas 0 to 1. Received: 2."),
+    "callback of a broadcast": (
+        STREAM,
+        "the stream 'in', which is one for all replicas, has replicas 0 to 0. Received: 1.",
+    ),
+    "tensor of one replica": (
+        STREAM,
+        "the tensor of 'x' has 16 bytes on each of 2 replicas. Received: 16.",
+    ),
+    "remote buffer of no replica": (STREAM, "'remote' has replicas 0 to 1. Received: 2."),
+    "remote row of a replica": (RUNTIME, "has rows 0 to 0. Received: 1 (replica 1)."),
+    "host function, unknown": (
+        STREAM,
+        "there is no host function 'f'. The host functions of the graph are: none.",
+    ),
+    "host function, taken": ("poplar_error", "the handle 'f' of a host function is taken"),
+    "host function, empty": (CONTROL, "Call: the host function is empty."),
+    "host function, not connected": (
+        STREAM,
+        "The host function 'f' is called, but not connected (replica 1).",
+    ),
+    "host function, no replica": (STREAM, "'f' has replicas 0 to 0. Received: 1."),
+    "host function, inputs missing": (CONTROL, "'f': the inputs must be 2 tensors. Received: 1."),
+    "host function, other size": (CONTROL, "output 0 is 3 elements of int. Received: y {4} int."),
+    "host function, other type": (CONTROL, "input 0 is 4 elements of float. Received: x {4} int."),
+    "host function, elements twice": (CONTROL, "'f' writes y {2} int, which has elements twice."),
+    "host function, outputs in common": (CONTROL, "'f': two outputs have an element in common."),
+    "IPU that is not there": (
+        "poplibs_error",
+        "cloneToIpu: the graph has IPUs 0 to 0. Received: 1.",
+    ),
+    "virtual graph of no tile": ("poplar_error", "at least one tile is needed. Received: none."),
+    "virtual graph of a tile twice": ("poplar_error", "a tile is in the list more than once."),
+    "virtual graph of other tiles": (MAPPING, "there are tiles 0 to 1. Received: 2."),
+    "virtual graph of too many tiles": ("poplar_error", "Received: from 1 to 1473."),
     "endless loop": (RUNTIME, "ran for more than 0.1 seconds"),
 }
 
@@ -108,6 +176,7 @@ def test_memory_may_overflow_if_a_program_says_so(programs):
         ("crash", "a codelet crashed (Segmentation fault): vertex 0 (tests::Crash) of compute set"),
         ("crash of the stack", "a codelet crashed (Segmentation fault): vertex 0 (tests::Deep)"),
         ("endless codelet", "ran for more than 1 seconds: vertex 0 (tests::Endless) of compute"),
+        ("crash of a replica", "of compute set 'set' on tile 9 (replica 1). Check that it stays"),
     ],
 )
 def test_a_codelet_that_does_not_end_well_is_named(programs, fault, words):

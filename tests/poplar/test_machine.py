@@ -21,10 +21,16 @@ def test_codelets_control_flow_streams_and_popops(programs):
     assert (result.returncode, result.stdout) == (0, "the machine holds\n"), result.stderr
 
 
+def test_replicas_functions_of_the_host_and_several_ipus(programs):
+    result = programs.run(PROGRAMS / "replicas.cpp")
+    assert (result.returncode, result.stdout) == (0, "replicas hold\n"), result.stderr
+
+
 def test_the_same_under_sanitizers(sanitized):
     assert sanitized.run(PROGRAMS / "views.cpp").stderr == ""
-    result = sanitized.run(PROGRAMS / "machine.cpp")
-    assert (result.returncode, result.stderr) == (0, "")
+    for name in ("machine.cpp", "replicas.cpp"):
+        result = sanitized.run(PROGRAMS / name)
+        assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_a_graph_as_text(programs):

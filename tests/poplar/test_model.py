@@ -208,6 +208,18 @@ def test_data_of_the_host_lands_evenly_and_goes_to_its_tiles():
     assert transfer.host_cycles == host.transfer_cycles(system_of(program.target), 4000)
 
 
+def test_a_function_of_the_host_costs_the_copies_of_its_arguments():
+    steps = [
+        (ProgramKind.HOST_FUNCTION, 0, PROGRAM, 0, []),
+        (ProgramKind.TO_STREAM, 1, 0, 0, [(0, 0, 4), (4, 64, 4)]),
+        (ProgramKind.FROM_STREAM, 1, 0, 0, [(0, 0, 4)]),
+    ]
+    graph = records(variables=[("x", [8, 0, 0, 0], 0)], steps=steps) | {"streams": b'["in", "f"]'}
+    program = lower(PoplarGraph.of(graph), Counts(runs=np.array([3, 3, 3])))
+    called = [(step.name, step.opcode, step.repeats) for step in program.steps]
+    assert called == [("f", "outfeed", 3), ("f", "infeed", 3)]
+
+
 def test_steps_count_as_often_as_they_ran():
     steps = [
         (ProgramKind.SEQUENCE, 0, PROGRAM, 0, []),

@@ -116,7 +116,8 @@ class ProgramTree:
 
     Attributes:
         kind: Kind of each.
-        id: Its compute set, stream or remote buffer; of a call, the first step of the function.
+        id: Its compute set, stream, remote buffer or host function; of a call, the first step of
+            the function.
         parent: The step that it belongs to.
         count: Runs of the body of a Repeat.
         bytes: Bytes that it moves.
@@ -150,7 +151,7 @@ class PoplarGraph:
         target: What it is built for, by the names of `AddTarget` in graph_records.cc.
         types: Its codelets.
         sets: Names of its compute sets.
-        streams: Names of its streams.
+        streams: Names of its streams, then of its host functions.
         remote_buffers: Names of its remote buffers.
         names: Names of its variables.
         variables: Where each variable lies.

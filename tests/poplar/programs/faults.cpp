@@ -6,6 +6,7 @@
 #include <poplar/Engine.hpp>
 #include <poplar/IPUModel.hpp>
 #include <poputil/TileMapping.hpp>
+#include <poputil/exceptions.hpp>
 #include <sstream>
 #include <string>
 
@@ -16,9 +17,13 @@ using namespace poplar::program;
 
 namespace {
 
+// A graph, on half of the device with two replicas.
 struct Parts {
+  explicit Parts(unsigned r = 1) : replicas(r) {}
+
+  unsigned replicas;
   Device device = IPUModel().createDevice();
-  Graph graph{device};
+  Graph graph{device, replication_factor(replicas)};
   Tensor x = Mapped(INT, {4}, "x");
   Tensor y = Mapped(INT, {4}, "y");
   ComputeSet set = (graph.addCodelets("codelets.cpp"), graph.addComputeSet("set"));
@@ -27,6 +32,12 @@ struct Parts {
     Tensor tensor = graph.addVariable(type, shape, name);
     graph.setTileMapping(tensor, 1);
     return tensor;
+  }
+  // The number of the replica.
+  Tensor Index() {
+    Tensor index = graph.addReplicationIndexConstant("index");
+    graph.setTileMapping(index, 0);
+    return index;
   }
   VertexRef Add(const std::string& type, ArrayRef<ConnectionDesc> connections, unsigned tile = 0) {
     const VertexRef vertex = graph.addVertex(set, type, connections);
@@ -41,6 +52,21 @@ struct Parts {
   }
   void Run(const OptionFlags& options = {}) { Engine(graph, Execute(set), options).loadAndRun(device); }
 };
+
+void Send(unsigned replicas, const std::map<unsigned, unsigned>& to) {
+  Parts p(replicas);
+  Engine(p.graph, CrossReplicaCopy(p.x, p.y, to));
+}
+
+void Ignore(ArrayRef<const void*>, ArrayRef<void*>) {}
+
+using Arguments = std::vector<Graph::HostFunctionArgument>;
+
+// An engine that calls a function of the host.
+void CallF(Parts& p, const Arguments& inputs, const Arguments& outputs, const std::vector<Tensor>& ins,
+           const std::vector<Tensor>& outs) {
+  Engine(p.graph, Call(p.graph.addHostFunction("f", inputs, outputs), ins, outs));
+}
 
 const std::map<std::string, std::function<void(Parts&)>> kFaults{
     {"unmapped element",
@@ -211,6 +237,138 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
        p.Add("tests::Endless", {{"value", p.x[0]}}, 9);
        p.Run({{"target.hostSyncTimeout", "1"}});
      }},
+    {"replicas that do not fit", [](Parts&) { Parts(5); }},
+    {"other device",
+     [](Parts&) {
+       Parts p(2);
+       Engine(p.graph, Sequence()).load(IPUModel("ipu1").createDevice());
+     }},
+    {"replica that is not there", [](Parts&) { Send(2, {{0, 2}}); }},
+    {"two senders", [](Parts&) { Send(2, {{0, 1}, {1, 1}}); }},
+    {"cross-replica copy of another size", [](Parts& p) { CrossReplicaCopy(p.x, p.y.slice(0, 3), {}); }},
+    {"branches of replicas",
+     [](Parts&) {
+       Parts p(2);
+       const Function function = p.graph.addFunction(Copy(p.x, p.graph.addDeviceToHostFIFO("out", INT, 4)));
+       Engine(p.graph, If(p.Index(), Repeat(2, Call(function)), Sequence())).loadAndRun(p.device);
+     }},
+    {"loops of replicas",
+     [](Parts&) {
+       Parts p(2);
+       Engine(p.graph, RepeatWhileTrue(CrossReplicaCopy(p.x, p.y, {}), p.Index(), Sequence())).loadAndRun(p.device);
+     }},
+    {"branches with a sync",
+     [](Parts&) {
+       Parts p(2);
+       Engine(p.graph, If(p.Index(), Sync(SyncType::GLOBAL), Sync(SyncType::INTERNAL))).loadAndRun(p.device);
+     }},
+    {"assumed equal",
+     [](Parts&) {
+       Parts p(2);
+       const Tensor both = concat(p.x.slice(1, 2).reinterpret(UNSIGNED_INT), p.Index().expand({0}));
+       Engine(p.graph, AssumeEqualAcrossReplicas(both)).loadAndRun(p.device);
+     }},
+    {"abort of a replica",
+     [](Parts&) {
+       Parts p(2);
+       Engine(p.graph, AbortOnCondition(p.Index(), std::string("enough"))).loadAndRun(p.device);
+     }},
+    {"crash of a replica",
+     [](Parts&) {
+       Parts p(2);
+       p.Add("tests::Crash", {{"value", p.x[0]}}, 9);
+       Engine(p.graph, If(p.Index(), Execute(p.set), Sequence())).loadAndRun(p.device);
+     }},
+    {"write of a replica",
+     [](Parts&) {
+       Parts p(2);
+       p.WriteOutside(0, 5);
+     }},
+    {"tile of a replica over memory",
+     [](Parts&) {
+       Parts p(2);
+       p.Mapped(FLOAT, {200'000}, "large");
+       p.Run();
+     }},
+    {"stream of one replica",
+     [](Parts&) {
+       Parts p(2);
+       Engine engine(p.graph, Copy(p.graph.addHostToDeviceFIFO("in", INT, 4), p.x));
+       engine.connectStreamToCallback("in", 0, [](void*) {});
+       engine.loadAndRun(p.device);
+     }},
+    {"short buffer of replicas",
+     [](Parts&) {
+       Parts p(2);
+       Engine engine(p.graph, Copy(p.graph.addHostToDeviceFIFO("in", INT, 4), p.x));
+       int buffer[4] = {};
+       engine.connectStream("in", buffer, buffer + 4);
+     }},
+    {"callback of no replica",
+     [](Parts&) {
+       Parts p(2);
+       Engine engine(p.graph, Copy(p.graph.addHostToDeviceFIFO("in", INT, 4), p.x));
+       engine.connectStreamToCallback("in", 2, [](void*) {});
+     }},
+    {"callback of a broadcast",
+     [](Parts&) {
+       Parts p(2);
+       Engine engine(p.graph, Copy(p.graph.addHostToDeviceFIFO("in", INT, 4, ReplicatedStreamMode::BROADCAST), p.x));
+       engine.connectStreamToCallback("in", 1, [](void*) {});
+     }},
+    {"tensor of one replica",
+     [](Parts&) {
+       Parts p(2);
+       p.graph.createHostRead("x", p.x);
+       Engine engine(p.graph, Sequence());
+       engine.load(p.device);
+       int buffer[4];
+       engine.readTensor("x", buffer, buffer + 4);
+     }},
+    {"remote buffer of no replica",
+     [](Parts&) {
+       Parts p(2);
+       p.graph.addRemoteBuffer("remote", INT, 4);
+       int buffer[4];
+       Engine(p.graph, Sequence()).copyFromRemoteBuffer("remote", buffer, 0, 2);
+     }},
+    {"remote row of a replica",
+     [](Parts&) {
+       Parts p(2);
+       const RemoteBuffer remote = p.graph.addRemoteBuffer("remote", INT, 4, 1);
+       Engine(p.graph, Copy(remote, p.x, p.Index())).loadAndRun(p.device);
+     }},
+    {"host function, unknown", [](Parts& p) { Engine(p.graph, Sequence()).connectHostFunction("f", 0, Ignore); }},
+    {"host function, taken",
+     [](Parts& p) {
+       p.graph.addHostFunction("f", {}, {});
+       p.graph.addHostFunction("f", {}, {});
+     }},
+    {"host function, empty", [](Parts& p) { Engine(p.graph, Call(HostFunction(), {}, {})); }},
+    {"host function, not connected",
+     [](Parts&) {
+       Parts p(2);
+       Engine engine(p.graph, Call(p.graph.addHostFunction("f", {{INT, 4}}, {}), {p.x}, {}));
+       engine.connectHostFunction("f", 0, Ignore);
+       engine.loadAndRun(p.device);
+     }},
+    {"host function, no replica",
+     [](Parts& p) {
+       p.graph.addHostFunction("f", {}, {});
+       Engine(p.graph, Sequence()).connectHostFunction("f", 1, Ignore);
+     }},
+    {"host function, inputs missing", [](Parts& p) { CallF(p, {{INT, 4}, {INT, 4}}, {}, {p.x}, {}); }},
+    {"host function, other size", [](Parts& p) { CallF(p, {}, {{INT, 3}}, {}, {p.y}); }},
+    {"host function, other type", [](Parts& p) { CallF(p, {{FLOAT, 4}}, {}, {p.x}, {}); }},
+    {"host function, elements twice",
+     [](Parts& p) { CallF(p, {}, {{INT, 2}}, {}, {concat(p.y.slice(0, 1), p.y.slice(0, 1))}); }},
+    {"host function, outputs in common",
+     [](Parts& p) { CallF(p, {}, {{INT, 2}, {INT, 3}}, {}, {p.y.slice(0, 2), p.y.slice(1, 4)}); }},
+    {"IPU that is not there", [](Parts& p) { poputil::cloneToIpu(p.graph, p.x, 1); }},
+    {"virtual graph of no tile", [](Parts& p) { p.graph.createVirtualGraph(std::vector<unsigned>()); }},
+    {"virtual graph of a tile twice", [](Parts& p) { p.graph.createVirtualGraph({1, 2, 1}); }},
+    {"virtual graph of other tiles", [](Parts& p) { p.graph.createVirtualGraph(2, 4).createVirtualGraph({0, 1, 2}); }},
+    {"virtual graph of too many tiles", [](Parts& p) { p.graph.createVirtualGraph(1, 1473); }},
     {"endless loop",
      [](Parts& p) {
        p.graph.setInitialValue(p.x, 1);
@@ -225,6 +383,9 @@ int main(int, char** argv) {
   try {
     Parts parts;
     kFaults.at(argv[1])(parts);
+  } catch (const poputil::poplibs_error& error) {
+    std::cout << "poplibs_error: " << error.what() << "\n";
+    return 3;
   } catch (const poplar_error& error) {
     std::cout << error.type << ": " << error.what() << "\n";
     return 3;

@@ -17,32 +17,12 @@
 #include <sstream>
 
 #include "check.h"
+#include "engines.h"
 
 using namespace poplar;
 using namespace poplar::program;
 
 namespace {
-
-template <typename T>
-std::vector<T> Read(Engine& engine, const std::string& handle, std::size_t size) {
-  std::vector<T> values(size);
-  engine.readTensor(handle, values.data(), values.data() + size);
-  return values;
-}
-
-Tensor Variable(Graph& graph, Type type, std::vector<std::size_t> shape, const std::string& name) {
-  Tensor tensor = graph.addVariable(type, shape, name);
-  poputil::mapTensorLinearly(graph, tensor, 1, 1);
-  graph.createHostRead(name, tensor);
-  return tensor;
-}
-
-// An engine of an executable that was a file in between.
-Engine Stored(const Graph& graph, const std::vector<Program>& programs) {
-  std::stringstream file;
-  compileGraph(graph, programs).serialize(file);
-  return Engine(Executable::deserialize(file));
-}
 
 void TestFields(const Device& device) {
   Graph graph(device);

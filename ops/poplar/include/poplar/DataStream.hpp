@@ -7,24 +7,25 @@
 #include <string>
 #include <utility>
 
+#include <poplar/ReplicatedStreamMode.hpp>
 #include <poplar/Type.hpp>
 
 namespace poplar {
 inline namespace ipu_tf {
 
-enum class ReplicatedStreamMode { REPLICATE, BROADCAST };
-
 class DataStream {
  public:
   DataStream() = default;
-  DataStream(std::uint32_t id, std::string handle, Type type, std::size_t elements, bool to_device)
-      : id_(id), handle_(std::move(handle)), type_(type), elements_(elements), to_device_(to_device) {}
+  DataStream(std::uint32_t id, std::string handle, Type type, std::size_t elements, bool to_device,
+             ReplicatedStreamMode mode = ReplicatedStreamMode::REPLICATE)
+      : id_(id), handle_(std::move(handle)), type_(type), elements_(elements), to_device_(to_device), mode_(mode) {}
 
   std::uint32_t getId() const { return id_; }
   const std::string& handle() const { return handle_; }
   std::size_t numElements() const { return elements_; }
   Type elementType() const { return type_; }
   bool isHostToDevice() const { return to_device_; }
+  ReplicatedStreamMode replicatedMode() const { return mode_; }
 
  private:
   std::uint32_t id_ = ~std::uint32_t{0};
@@ -32,6 +33,7 @@ class DataStream {
   Type type_;
   std::size_t elements_ = 0;
   bool to_device_ = false;
+  ReplicatedStreamMode mode_ = ReplicatedStreamMode::REPLICATE;
 };
 
 // Rows of streaming memory.

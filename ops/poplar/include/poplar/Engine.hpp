@@ -12,6 +12,7 @@
 #include <poplar/Device.hpp>
 #include <poplar/Executable.hpp>
 #include <poplar/Graph.hpp>
+#include <poplar/HostFunctionCallback.hpp>
 #include <poplar/OptionFlags.hpp>
 #include <poplar/ProfileValue.hpp>
 #include <poplar/Program.hpp>
@@ -45,14 +46,21 @@ class Engine {
   void run(unsigned program = 0, const std::string& debugName = "");
   void loadAndRun(const Device& device, unsigned program = 0, const std::string& debugName = "");
 
-  // Streams read from, or write to, [begin, end) and start over at the end.
+  // Streams read from, or write to, [begin, end) and start over at the end. The data of a copy are those of all
+  // replicas, in order; of a broadcast, one for all.
   void connectStream(StringRef handle, void* begin, void* end);
   // Each copy reads or writes the same elements.
   void connectStream(StringRef handle, void* begin);
+  // Called for each replica in turn; of a broadcast, once.
   void connectStreamToCallback(StringRef handle, StreamCallbackHandle callback);
+  // For one replica.
+  void connectStreamToCallback(StringRef handle, unsigned index, StreamCallbackHandle callback);
+  // For one replica.
+  void connectHostFunction(StringRef handle, unsigned index, HostCallbackHandle callback);
+  // The tensors of all replicas, in order.
   void writeTensor(StringRef handle, const void* begin, const void* end);
   void readTensor(StringRef handle, void* begin, void* end);
-  // The size is that of the tensor.
+  // The size is that of the tensors.
   void writeTensor(StringRef handle, const void* begin);
   void readTensor(StringRef handle, void* begin);
   void copyToRemoteBuffer(const void* source, std::string handle, int repeatIndex, unsigned replicationIndex = 0);

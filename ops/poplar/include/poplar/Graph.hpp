@@ -77,7 +77,7 @@ enum class TensorCloneMethod {
   GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES
 };
 
-// How many copies of a graph run side by side; this machine runs one.
+// How many copies of a graph run side by side, each on its share of the tiles.
 class replication_factor {
  public:
   explicit constexpr replication_factor(unsigned count) : count_(count) {}
@@ -111,6 +111,15 @@ class Graph {
   // One list of ranges of the flattened tensor for each tile.
   using TileToTensorMapping = std::vector<std::vector<Interval>>;
 
+  // Elements that a function of the host takes or gives.
+  struct HostFunctionArgument {
+    HostFunctionArgument() = default;
+    HostFunctionArgument(const Type& elementType, std::size_t numElements)
+        : elementType(elementType), numElements(numElements) {}
+    Type elementType;
+    std::size_t numElements = 0;
+  };
+
   explicit Graph(const Target& target, replication_factor replicas = replication_factor(1));
   explicit Graph(const Device& device, replication_factor replicas = replication_factor(1));
   Graph(const Graph&) = delete;
@@ -120,9 +129,10 @@ class Graph {
   ~Graph();
 
   const Target& getTarget() const;
-  unsigned getReplicationFactor() const { return 1; }
+  unsigned getReplicationFactor() const;
   // The tiles from `lowerTile` to the one before `upperTile`, as a graph of its own.
   Graph createVirtualGraph(unsigned lowerTile, unsigned upperTile);
+  // These tiles, in this order.
   Graph createVirtualGraph(const std::vector<unsigned>& tiles);
   Graph getTopLevelGraph();
 
@@ -157,6 +167,8 @@ class Graph {
                          const DebugContext& debugContext = {});
   Tensor addConstantHalf(const Type& type, ArrayRef<std::size_t> shape, const std::uint16_t* values,
                          const DebugContext& debugContext = {});
+  // UNSIGNED_INT, a scalar: the number of the replica that reads it.
+  Tensor addReplicationIndexConstant(const DebugContext& debugContext = {});
   // A new variable of the shape, mapped as the tensor is.
   Tensor clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext = {},
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
@@ -238,6 +250,8 @@ class Graph {
   void outputVertexGraph(std::ostream& stream, ArrayRef<program::Program> programs = {}) const;
   void outputComputeGraph(std::ostream& stream, ArrayRef<program::Program> programs = {}) const;
   Function addFunction(const program::Program& program);
+  HostFunction addHostFunction(StringRef handle, ArrayRef<HostFunctionArgument> inputs,
+                               ArrayRef<HostFunctionArgument> outputs);
 
  private:
   friend struct detail::GraphAccess;
@@ -251,10 +265,11 @@ class Graph {
   void SetField(const FieldRef& field, const detail::Values& values, bool is_scalar);
   void SetElements(const Tensor& tensor, const detail::Values& values, bool is_scalar);
   std::uint32_t GlobalTile(unsigned tile, const char* what) const;
+  static Target WithTiles(Target target, unsigned ipus, unsigned tiles_per_ipu);
 
   std::shared_ptr<detail::GraphState> state_;
   Target target_;
-  unsigned first_tile_ = 0;
+  std::vector<std::uint32_t> tiles_;  // Of a virtual graph, in order; empty for all.
 };
 
 // Halves as the host has them: 16 bits in two bytes.

@@ -69,6 +69,17 @@ class Function {
   std::uint32_t id_ = ~std::uint32_t{0};
 };
 
+// A function of the host.
+class HostFunction {
+ public:
+  HostFunction() = default;
+  explicit HostFunction(std::uint32_t id) : id_(id) {}
+  std::uint32_t getId() const { return id_; }
+
+ private:
+  std::uint32_t id_ = ~std::uint32_t{0};
+};
+
 }  // namespace ipu_tf
 }  // namespace poplar
 

@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <poplar/ArrayRef.hpp>
 #include <poplar/DataStream.hpp>
 #include <poplar/DebugContext.hpp>
 #include <poplar/GraphElements.hpp>
@@ -72,6 +74,14 @@ class Copy : public Program {
   Copy(const Tensor& src, const RemoteBuffer& buffer, const Tensor& offset, const DebugContext& debugContext = {});
 };
 
+// Elements of a tensor to a tensor of other replicas: each key of the map sends to its value. All send before any
+// receives; replicas that are no value keep what they have.
+class CrossReplicaCopy : public Program {
+ public:
+  CrossReplicaCopy(const Tensor& src, const Tensor& dst, const std::map<unsigned, unsigned>& replicaMap,
+                   const DebugContext& debugContext = {});
+};
+
 class Repeat : public Program {
  public:
   Repeat(unsigned count, const Program& program, const DebugContext& debugContext = {});
@@ -109,10 +119,12 @@ class Switch : public Program {
   Switch& add(std::int32_t value, const Program& body);
 };
 
-// A function of the graph.
+// A function of the graph, or of the host.
 class Call : public Program {
  public:
   explicit Call(Function function, const DebugContext& debugContext = {});
+  // The host's function reads the inputs, and writes all elements of the outputs.
+  Call(HostFunction function, ArrayRef<Tensor> inputs, ArrayRef<Tensor> outputs, const DebugContext& debugContext = {});
 };
 
 // The elements, as text on the error output or on the stream of Engine::setPrintTensorStream.
@@ -133,6 +145,7 @@ class WriteUndef : public Program {
   explicit WriteUndef(const Tensor& tensor, const DebugContext& debugContext = {});
 };
 
+// The elements are the same on all replicas; the run ends with an application_runtime_error if they are not.
 class AssumeEqualAcrossReplicas : public Program {
  public:
   explicit AssumeEqualAcrossReplicas(const Tensor& tensor, const DebugContext& debugContext = {});

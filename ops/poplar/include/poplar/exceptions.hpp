@@ -31,6 +31,7 @@ IPU_TF_POPLAR_ERROR(graph_memory_allocation_error, poplar_error);
 IPU_TF_POPLAR_ERROR(graph_object_creation_error, poplar_error);
 IPU_TF_POPLAR_ERROR(graph_object_load_error, poplar_error);
 IPU_TF_POPLAR_ERROR(graph_program_compilation_error, poplar_error);
+IPU_TF_POPLAR_ERROR(graph_replication_error, poplar_error);
 IPU_TF_POPLAR_ERROR(index_error, poplar_error);
 IPU_TF_POPLAR_ERROR(invalid_machine_model, poplar_error);
 IPU_TF_POPLAR_ERROR(invalid_option, poplar_error);

@@ -97,7 +97,7 @@ void OnSignal(int signal) {
   if (const GraphState* graph = running.graph) {
     if (running.text != nullptr) Say(*running.text);
     Say("error: a codelet crashed (" + std::string(strsignal(signal)) + "): " + graph->VertexText(running.vertex) +
-        ". Check that it stays inside of its fields.\n");
+        graph->ReplicaText(running.replica) + ". Check that it stays inside of its fields.\n");
   }
   raise(signal);
 }
@@ -124,7 +124,7 @@ void WatchVertices() {
       const std::int64_t since = one->since_ms;
       if (graph == nullptr || static_cast<double>(NowMs() - since) < limit_ms) continue;
       Say("error: a codelet ran for more than " + SecondsText(timeout_s) +
-          " seconds: " + graph->VertexText(one->vertex) +
+          " seconds: " + graph->VertexText(one->vertex) + graph->ReplicaText(one->replica) +
           ". If it does end, set the option target.hostSyncTimeout to more seconds.\n");
       _exit(1);
     }

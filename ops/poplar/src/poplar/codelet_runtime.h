@@ -16,6 +16,7 @@ namespace detail {
 struct RunningVertex {
   std::atomic<const GraphState*> graph{nullptr};
   std::atomic<std::uint32_t> vertex{0};
+  std::atomic<unsigned> replica{0};
   std::atomic<std::int64_t> since_ms{0};  // Of the first of a few calls, on the steady clock.
   std::uint64_t* random = nullptr;        // The state of the tile's generator.
   std::string* text = nullptr;            // What codelets print.

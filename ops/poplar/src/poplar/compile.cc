@@ -19,17 +19,6 @@ std::uint64_t Aligned(std::uint64_t bytes, std::uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-void AddMove(std::vector<Move>* moves, const Move& move) {
-  if (!moves->empty()) {
-    Move& last = moves->back();
-    if (last.from + last.bytes == move.from && last.to + last.bytes == move.to) {
-      last.bytes += move.bytes;
-      return;
-    }
-  }
-  moves->push_back(move);
-}
-
 class Compiler {
  public:
   Compiler(std::shared_ptr<GraphState> graph, const OptionFlags& options)
@@ -49,11 +38,7 @@ class Compiler {
     result_->sets.resize(graph_.compute_sets.size());
     for (std::uint32_t set = 0; set < graph_.compute_sets.size(); ++set) CompileSet(set);
     PlaceScratch();
-    for (const program::Program& one : graph_.functions)
-      result_->functions.push_back(StepOf(*ProgramAccess::NodeOf(one)));
-    for (const program::Program& one : programs) result_->programs.push_back(StepOf(*ProgramAccess::NodeOf(one)));
-    for (const auto& [handle, access] : graph_.host_writes) result_->host_writes[handle] = Transfer(access.tensor);
-    for (const auto& [handle, access] : graph_.host_reads) result_->host_reads[handle] = Transfer(access.tensor);
+    MakeSteps(programs, result_.get());
     if (!may_overflow) CheckWholeMemory(result_);
     return result_;
   }
@@ -269,127 +254,6 @@ class Compiler {
       for (Move& move : set.scatters) move.from += result_->scratch;
       for (Guard& guard : set.guards) guard.address += guard.is_in_scratch ? result_->scratch : 0;
     }
-  }
-
-  // The addresses of a tensor's elements, as moves to a buffer of the host.
-  std::vector<Move> MovesOf(const Tensor& tensor) const {
-    const std::uint64_t each = TypeBytes(tensor.elementType());
-    std::vector<Move> moves;
-    std::uint64_t at = 0;
-    TensorAccess::ForRuns(tensor, [&](const Run& run) {
-      AddMove(&moves, {result_->variables[run.variable] + run.begin * each, at, run.size * each});
-      at += run.size * each;
-    });
-    return moves;
-  }
-
-  HostTransfer Transfer(const Tensor& tensor) const {
-    return {MovesOf(tensor), tensor.numElements() * TypeBytes(tensor.elementType())};
-  }
-
-  std::uint64_t AddressOf(const Tensor& scalar) const {
-    CheckGraph(graph_, scalar, "The predicate of a program");
-    return MovesOf(scalar).front().from;
-  }
-
-  void CheckWriteable(const Tensor& tensor, const std::string& what) const {
-    CheckGraph(graph_, tensor, what);
-    if (tensor.containsConstant()) {
-      throw control_program_error(what + " writes " + tensor.getDebugStr() + ", which has constants.");
-    }
-    if (tensor.containsAliases()) {
-      throw control_program_error(what + " writes " + tensor.getDebugStr() +
-                                  ", which has elements twice. Copy to a tensor that has each element once.");
-    }
-  }
-
-  void Copy(const ProgramNode& node, Step* step) const {
-    CheckGraph(graph_, node.first, "Copy");
-    CheckWriteable(node.second, "Copy");
-    const std::vector<Move> from = MovesOf(node.first);
-    const std::vector<Move> to = MovesOf(node.second);
-    std::size_t i = 0;
-    std::size_t j = 0;
-    std::uint64_t at = 0;
-    while (i < from.size() && j < to.size()) {
-      const std::uint64_t from_end = from[i].to + from[i].bytes;
-      const std::uint64_t to_end = to[j].to + to[j].bytes;
-      const std::uint64_t end = std::min(from_end, to_end);
-      AddMove(&step->moves, {from[i].from + (at - from[i].to), to[j].from + (at - to[j].to), end - at});
-      at = end;
-      if (from_end == end) ++i;
-      if (to_end == end) ++j;
-    }
-    step->bytes = at;
-    step->is_staged = node.first.intersectsWith(node.second);
-  }
-
-  void HostCopy(const ProgramNode& node, Step* step, bool writes_device, const std::string& what) const {
-    if (writes_device) {
-      CheckWriteable(node.first, what);
-    } else {
-      CheckGraph(graph_, node.first, what);
-    }
-    step->moves = MovesOf(node.first);
-    step->type = node.first.elementType();
-    step->shape = node.first.shape();
-    step->bytes = node.first.numElements() * TypeBytes(step->type);
-    if (!node.second.valid()) return;
-    const Tensor rows = node.second.flatten();
-    for (std::size_t i = 0; i < rows.numElements(); ++i) step->rows.push_back(AddressOf(rows[i]));
-    if (!step->rows.empty()) step->bytes /= step->rows.size();
-  }
-
-  std::unique_ptr<Step> StepOf(const ProgramNode& node) const {
-    auto step = std::make_unique<Step>();
-    step->kind = node.kind;
-    step->number = result_->steps++;
-    step->id = node.id;
-    step->count = node.count;
-    step->cases = node.cases;
-    step->text = node.text;
-    for (const auto& child : node.children) step->children.push_back(StepOf(*child));
-    switch (node.kind) {
-      case ProgramKind::kExecute:
-        if (node.id >= graph_.compute_sets.size()) throw control_program_error("Execute: the compute set is empty.");
-        break;
-      case ProgramKind::kCopy:
-        Copy(node, step.get());
-        break;
-      case ProgramKind::kCopyFromStream:
-      case ProgramKind::kCopyFromRemote:
-        HostCopy(node, step.get(), true, "Copy");
-        break;
-      case ProgramKind::kCopyToStream:
-      case ProgramKind::kCopyToRemote:
-        HostCopy(node, step.get(), false, "Copy");
-        break;
-      case ProgramKind::kPrint:
-        HostCopy(node, step.get(), false, "PrintTensor");
-        break;
-      case ProgramKind::kCycleCount:
-        HostCopy(node, step.get(), true, "cycleCount");
-        result_->reads_cycles = true;
-        break;
-      case ProgramKind::kCall:
-        // Functions are made before the programs that call them.
-        if (node.id >= result_->functions.size()) throw control_program_error("Call: the function is empty.");
-        step->function = result_->functions[node.id].get();
-        break;
-      case ProgramKind::kRepeatWhile:
-      case ProgramKind::kIf:
-      case ProgramKind::kSwitch:
-      case ProgramKind::kAbortOnCondition:
-        step->predicate = AddressOf(node.first);
-        step->predicate_type = node.first.elementType();
-        break;
-      case ProgramKind::kSequence:
-      case ProgramKind::kRepeat:
-      case ProgramKind::kAbort:
-      case ProgramKind::kNothing:
-        break;
-    }
-    return step;
   }
 
   GraphState& graph_;

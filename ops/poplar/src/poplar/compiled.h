@@ -57,8 +57,10 @@ struct Step {
   std::uint64_t bytes = 0;
   std::uint64_t predicate = 0;
   Type predicate_type;
-  std::vector<std::uint64_t> rows;  // Addresses of the numbers of rows of a remote buffer.
-  std::vector<std::int32_t> cases;
+  std::vector<std::uint64_t> rows;    // Addresses of the numbers of rows of a remote buffer.
+  std::vector<std::int32_t> cases;    // Or pairs of a sender and its receiver.
+  std::vector<std::uint64_t> places;  // Of arguments of a function of the host, in its buffer.
+  std::string together;               // What in it all replicas run together; empty if nothing.
   std::string text;
   Type type;
   std::vector<std::size_t> shape;
@@ -89,6 +91,9 @@ struct Compiled {
 
 std::shared_ptr<const Compiled> Compile(std::shared_ptr<GraphState> graph, ArrayRef<program::Program> programs,
                                         const OptionFlags& options);
+
+// The programs as steps, and the tensors that the host reads and writes; variables have their addresses.
+void MakeSteps(ArrayRef<program::Program> programs, Compiled* result);
 
 // The rules of the machine that concern a whole graph; each raises its error.
 void CheckMapping(const GraphState& graph);

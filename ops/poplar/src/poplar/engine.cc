@@ -48,7 +48,15 @@ void Engine::connectStream(StringRef handle, void* begin) {
 }
 
 void Engine::connectStreamToCallback(StringRef handle, StreamCallbackHandle callback) {
-  machine_->ConnectCallback(std::string(handle), std::move(callback));
+  machine_->ConnectCallback(std::string(handle), callback);
+}
+
+void Engine::connectStreamToCallback(StringRef handle, unsigned index, StreamCallbackHandle callback) {
+  machine_->ConnectCallback(std::string(handle), index, std::move(callback));
+}
+
+void Engine::connectHostFunction(StringRef handle, unsigned index, HostCallbackHandle callback) {
+  machine_->ConnectFunction(std::string(handle), index, std::move(callback));
 }
 
 void Engine::writeTensor(StringRef handle, const void* begin, const void* end) {
@@ -69,15 +77,15 @@ void Engine::readTensor(StringRef handle, void* begin) {
   machine_->Read(std::string(handle), static_cast<std::uint8_t*>(begin), detail::kWholeTensor);
 }
 
-void Engine::copyToRemoteBuffer(const void* source, std::string handle, int repeatIndex, unsigned) {
+void Engine::copyToRemoteBuffer(const void* source, std::string handle, int repeatIndex, unsigned replicationIndex) {
   std::uint64_t bytes = 0;
-  std::uint8_t* const row = machine_->RemoteRow(handle, repeatIndex, &bytes);
+  std::uint8_t* const row = machine_->RemoteRow(handle, repeatIndex, replicationIndex, &bytes);
   std::memcpy(row, source, bytes);
 }
 
-void Engine::copyFromRemoteBuffer(std::string handle, void* destination, int repeatIndex, unsigned) {
+void Engine::copyFromRemoteBuffer(std::string handle, void* destination, int repeatIndex, unsigned replicationIndex) {
   std::uint64_t bytes = 0;
-  const std::uint8_t* const row = machine_->RemoteRow(handle, repeatIndex, &bytes);
+  const std::uint8_t* const row = machine_->RemoteRow(handle, repeatIndex, replicationIndex, &bytes);
   std::memcpy(destination, row, bytes);
 }
 

@@ -20,7 +20,7 @@ namespace detail {
 namespace {
 
 // The first words of a file; another number where its layout is another.
-constexpr char kMagic[] = "ipu_tf executable 1\n";
+constexpr char kMagic[] = "ipu_tf executable 2\n";
 
 class Writer {
  public:
@@ -117,12 +117,14 @@ void Visit(A& file, DataStream& stream) {
   std::uint32_t id = stream.getId();
   std::uint64_t elements = stream.numElements();
   bool to_device = stream.isHostToDevice();
+  ReplicatedStreamMode mode = stream.replicatedMode();
   Visit(file, handle);
   Visit(file, type);
   Visit(file, id);
   Visit(file, elements);
   Visit(file, to_device);
-  if (A::kReads) stream = DataStream(id, handle, type, elements, to_device);
+  Visit(file, mode);
+  if (A::kReads) stream = DataStream(id, handle, type, elements, to_device, mode);
 }
 
 template <typename A>
@@ -138,6 +140,13 @@ void Visit(A& file, RemoteBuffer& buffer) {
   Visit(file, elements);
   Visit(file, repeats);
   if (A::kReads) buffer = RemoteBuffer(id, handle, type, elements, repeats);
+}
+
+template <typename A>
+void Visit(A& file, HostSignature& function) {
+  Visit(file, function.handle);
+  Visit(file, function.inputs);
+  Visit(file, function.outputs);
 }
 
 template <typename A>
@@ -204,6 +213,8 @@ void VisitStep(A& file, std::unique_ptr<Step>& step, const Functions& functions)
   Visit(file, step->text);
   Visit(file, step->type);
   Visit(file, step->shape);
+  Visit(file, step->places);
+  Visit(file, step->together);
 }
 
 // The libraries of codelets, which are code, are parts of the file.
@@ -259,6 +270,9 @@ void VisitCompiled(A& file, Compiled& compiled) {
   Visit(file, graph.host_reads);
   Visit(file, graph.streams);
   Visit(file, graph.remote_buffers);
+  Visit(file, graph.replicas);
+  Visit(file, graph.replica_indices);
+  Visit(file, graph.host_functions);
   Visit(file, compiled.variables);
   Visit(file, compiled.states);
   Visit(file, compiled.image);

@@ -1,6 +1,8 @@
 #include <poplar/Graph.hpp>
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 #include <sstream>
 
 #include <poplar/Program.hpp>
@@ -37,6 +39,10 @@ std::string GraphState::VertexText(std::uint32_t vertex) const {
   std::string text = "vertex " + std::to_string(vertex) + " (" + vertex_types[one.type]->name + ") of compute set '" +
                      compute_sets[one.compute_set] + "'";
   return one.tile == kUnmapped ? text : text + " on tile " + std::to_string(one.tile);
+}
+
+std::string GraphState::ReplicaText(unsigned replica) const {
+  return replicas == 1 ? "" : " (replica " + std::to_string(replica) + ")";
 }
 
 std::string GraphState::RunText(const Run& run) const {
@@ -100,13 +106,29 @@ using detail::Values;
 using detail::Variable;
 using detail::VertexType;
 
+Target Graph::WithTiles(Target target, unsigned ipus, unsigned tiles_per_ipu) {
+  target.num_ipus_ = ipus;
+  target.tiles_per_ipu_ = tiles_per_ipu;
+  return target;
+}
+
 Graph::Graph(const Target& target, replication_factor replicas)
     : state_(std::make_shared<GraphState>(target)), target_(target) {
-  if (target.getNumIPUs() == 0) throw poplar_error("Graph: the target is empty. Take that of a device.");
-  if (replicas.count() != 1) {
-    throw poplar_error("Graph: replicated graphs are not supported yet. Received: replication_factor(" +
-                       std::to_string(replicas.count()) + "). Use replication_factor(1).");
+  const unsigned ipus = target.getNumIPUs();
+  const unsigned tiles = target.getTilesPerIPU();
+  const unsigned count = replicas.count();
+  if (ipus == 0) throw poplar_error("Graph: the target is empty. Take that of a device.");
+  if (count != 0 && ipus % count == 0) {
+    target_ = WithTiles(target, ipus / count, tiles);
+  } else if (count != 0 && count % ipus == 0 && tiles % (count / ipus) == 0) {
+    target_ = WithTiles(target, 1, tiles / (count / ipus));
+  } else {
+    throw graph_replication_error("Graph: replicas have whole IPUs, or equal parts of one, but the target has " +
+                                  std::to_string(ipus) + " of " + std::to_string(tiles) +
+                                  " tiles. Received: replication_factor(" + std::to_string(count) + ").");
   }
+  state_->target = target_;
+  state_->replicas = count;
 }
 
 Graph::Graph(const Device& device, replication_factor replicas) : Graph(device.getTarget(), replicas) {}
@@ -116,6 +138,7 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;
 
 const Target& Graph::getTarget() const { return target_; }
+unsigned Graph::getReplicationFactor() const { return state_->replicas; }
 
 Graph Graph::createVirtualGraph(unsigned lowerTile, unsigned upperTile) {
   if (lowerTile >= upperTile || upperTile > target_.getNumTiles()) {
@@ -123,38 +146,38 @@ Graph Graph::createVirtualGraph(unsigned lowerTile, unsigned upperTile) {
                        std::to_string(target_.getNumTiles() - 1) + ". Received: from " + std::to_string(lowerTile) +
                        " to " + std::to_string(upperTile) + ".");
   }
-  Graph graph(state_);
-  graph.first_tile_ = first_tile_ + lowerTile;
-  graph.target_.num_ipus_ = 1;
-  graph.target_.tiles_per_ipu_ = upperTile - lowerTile;
-  const unsigned of_ipu = target_.getTilesPerIPU();
-  if (lowerTile % of_ipu == 0 && upperTile % of_ipu == 0) {
-    graph.target_.num_ipus_ = (upperTile - lowerTile) / of_ipu;
-    graph.target_.tiles_per_ipu_ = of_ipu;
-  }
-  return graph;
+  std::vector<unsigned> tiles(upperTile - lowerTile);
+  std::iota(tiles.begin(), tiles.end(), lowerTile);
+  return createVirtualGraph(tiles);
 }
 
 Graph Graph::createVirtualGraph(const std::vector<unsigned>& tiles) {
-  for (std::size_t i = 0; i + 1 < tiles.size(); ++i) {
-    if (tiles[i + 1] != tiles[i] + 1) {
-      throw poplar_error("Graph::createVirtualGraph: only tiles in a row are supported yet. Received: tile " +
-                         std::to_string(tiles[i + 1]) + " after " + std::to_string(tiles[i]) + ".");
-    }
-  }
   if (tiles.empty()) throw poplar_error("Graph::createVirtualGraph: at least one tile is needed. Received: none.");
-  return createVirtualGraph(tiles.front(), tiles.back() + 1);
+  if (std::set<unsigned>(tiles.begin(), tiles.end()).size() != tiles.size()) {
+    throw poplar_error("Graph::createVirtualGraph: a tile is in the list more than once. Name each once.");
+  }
+  Graph graph(state_);
+  for (const unsigned tile : tiles) graph.tiles_.push_back(GlobalTile(tile, "Graph::createVirtualGraph"));
+  // As many IPUs as it has tiles of, if it has as many of each, IPU by IPU.
+  const auto ipu = [&](std::size_t place) { return graph.tiles_[place] / state_->target.getTilesPerIPU(); };
+  std::set<std::uint32_t> ipus;
+  for (std::size_t i = 0; i < tiles.size(); ++i) ipus.insert(ipu(i));
+  const std::size_t each = tiles.size() / ipus.size();
+  bool are_equal = each * ipus.size() == tiles.size();
+  for (std::size_t i = 0; are_equal && i < tiles.size(); ++i) are_equal = ipu(i) == ipu(i / each * each);
+  graph.target_ = are_equal ? WithTiles(target_, static_cast<unsigned>(ipus.size()), static_cast<unsigned>(each))
+                            : WithTiles(target_, 1, static_cast<unsigned>(tiles.size()));
+  return graph;
 }
 
 Graph Graph::getTopLevelGraph() { return Graph(state_); }
 
 std::uint32_t Graph::GlobalTile(unsigned tile, const char* what) const {
   if (tile >= target_.getNumTiles()) {
-    throw invalid_tile_mapping(std::string("Graph::setTileMapping: there are tiles 0 to ") +
-                               std::to_string(target_.getNumTiles() - 1) + " for " + what +
-                               ". Received: " + std::to_string(tile) + ".");
+    throw invalid_tile_mapping(std::string(what) + ": there are tiles 0 to " +
+                               std::to_string(target_.getNumTiles() - 1) + ". Received: " + std::to_string(tile) + ".");
   }
-  return first_tile_ + tile;
+  return tiles_.empty() ? tile : tiles_[tile];
 }
 
 Tensor Graph::addVariable(const Type& type, ArrayRef<std::size_t> shape, const DebugContext& debugContext) {
@@ -226,6 +249,11 @@ Tensor Graph::addConstantHalf(const Type& type, ArrayRef<std::size_t> shape, con
   return addConstant(type, shape, wide, debugContext);
 }
 
+Tensor Graph::addReplicationIndexConstant(const DebugContext& debugContext) {
+  state_->replica_indices.push_back(static_cast<std::uint32_t>(state_->variables.size()));
+  return addConstant(UNSIGNED_INT, {}, 0u, debugContext);
+}
+
 Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext, TensorCloneMethod) {
   detail::CheckGraph(*state_, tensor, "Graph::clone");
   Tensor copy = addVariable(type, tensor.shape(), debugContext);
@@ -247,12 +275,12 @@ Tensor Graph::clone(const Tensor& tensor, const DebugContext& debugContext, Tens
 
 void Graph::setTileMapping(VertexRef vertex, unsigned tile) {
   if (vertex.isNull()) throw poplar_error("Graph::setTileMapping: the vertex is empty.");
-  state_->vertices[vertex.getId()].tile = GlobalTile(tile, "vertices");
+  state_->vertices[vertex.getId()].tile = GlobalTile(tile, "Graph::setTileMapping of a vertex");
 }
 
 void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
   detail::CheckGraph(*state_, tensor, "Graph::setTileMapping");
-  const std::uint32_t global = GlobalTile(tile, "tensors");
+  const std::uint32_t global = GlobalTile(tile, "Graph::setTileMapping of a tensor");
   TensorAccess::ForRuns(tensor,
                         [&](const Run& run) { state_->variables[run.variable].Map(run.begin, run.size, global); });
 }
@@ -267,20 +295,22 @@ void Graph::setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapp
 Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool requireComplete) const {
   detail::CheckGraph(*state_, tensor, "Graph::getTileMapping");
   TileToTensorMapping mapping(target_.getNumTiles());
+  std::vector<std::uint32_t> places(tiles_.empty() ? 0 : state_->target.getNumTiles(), kUnmapped);  // Of tiles here.
+  for (std::uint32_t i = 0; i < tiles_.size(); ++i) places[tiles_[i]] = i;
   std::size_t at = 0;
   TensorAccess::ForRuns(tensor, [&](const Run& run) {
     const Variable& variable = state_->variables[run.variable];
     variable.ForTiles(run.begin, run.size, [&](std::uint64_t begin, std::uint64_t count, std::uint32_t tile) {
       const std::size_t place = at;
       at += count;
-      const bool is_here = tile >= first_tile_ && tile - first_tile_ < mapping.size();
-      if (!is_here) {
+      const std::uint32_t here = tile == kUnmapped || tiles_.empty() ? tile : places[tile];
+      if (here == kUnmapped) {
         if (!requireComplete) return;
         throw invalid_tile_mapping("Graph::getTileMapping: " + state_->RunText({run.variable, begin, count}) +
                                    (tile == kUnmapped ? " have no tile. Call setTileMapping first."
                                                       : " are on a tile outside of this virtual graph."));
       }
-      std::vector<Interval>& of_tile = mapping[tile - first_tile_];
+      std::vector<Interval>& of_tile = mapping[here];
       if (!of_tile.empty() && of_tile.back().end() == place) {
         of_tile.back() = Interval(of_tile.back().begin(), place + count);
       } else {
@@ -552,24 +582,25 @@ void Graph::createHostRead(StringRef handle, const Tensor& tensor, bool) {
 namespace {
 
 DataStream AddStream(GraphState* state, const std::string& handle, const Type& type, std::size_t elements,
-                     bool to_device) {
+                     bool to_device, ReplicatedStreamMode mode) {
   for (const DataStream& one : state->streams) {
     if (one.handle() == handle) throw poplar_error("Graph: the handle '" + handle + "' of a stream is taken.");
   }
-  state->streams.emplace_back(static_cast<std::uint32_t>(state->streams.size()), handle, type, elements, to_device);
+  state->streams.emplace_back(static_cast<std::uint32_t>(state->streams.size()), handle, type, elements, to_device,
+                              mode);
   return state->streams.back();
 }
 
 }  // namespace
 
 DataStream Graph::addHostToDeviceFIFO(StringRef handle, const Type& elementType, std::size_t numElements,
-                                      ReplicatedStreamMode, const OptionFlags&) {
-  return AddStream(state_.get(), std::string(handle), elementType, numElements, true);
+                                      ReplicatedStreamMode replicatedMode, const OptionFlags&) {
+  return AddStream(state_.get(), std::string(handle), elementType, numElements, true, replicatedMode);
 }
 
 DataStream Graph::addDeviceToHostFIFO(StringRef handle, const Type& elementType, std::size_t numElements,
                                       const OptionFlags&) {
-  return AddStream(state_.get(), std::string(handle), elementType, numElements, false);
+  return AddStream(state_.get(), std::string(handle), elementType, numElements, false, ReplicatedStreamMode::REPLICATE);
 }
 
 RemoteBuffer Graph::addRemoteBuffer(StringRef handle, const Type& elementType, std::size_t numElements,
@@ -587,6 +618,17 @@ RemoteBuffer Graph::addRemoteBuffer(StringRef handle, const Type& elementType, s
 Function Graph::addFunction(const program::Program& program) {
   state_->functions.push_back(program);
   return Function(static_cast<std::uint32_t>(state_->functions.size() - 1));
+}
+
+HostFunction Graph::addHostFunction(StringRef handle, ArrayRef<HostFunctionArgument> inputs,
+                                    ArrayRef<HostFunctionArgument> outputs) {
+  for (const detail::HostSignature& one : state_->host_functions) {
+    if (one.handle == std::string(handle)) {
+      throw poplar_error("Graph: the handle '" + one.handle + "' of a host function is taken.");
+    }
+  }
+  state_->host_functions.push_back({std::string(handle), inputs.cloneAsVector(), outputs.cloneAsVector()});
+  return HostFunction(static_cast<std::uint32_t>(state_->host_functions.size() - 1));
 }
 
 }  // namespace ipu_tf

@@ -48,14 +48,14 @@ void AddTarget(const GraphState& graph, Records* records) {
   const int kind = target.getTargetType() == TargetType::IPU         ? 0
                    : target.getTargetType() == TargetType::IPU_MODEL ? 1
                                                                      : 2;
-  records->AddText("target", "{\"kind\":\"" + std::string(kinds[kind]) +
-                                 "\",\"version\":" + JsonText(target.getTargetArchString()) +
-                                 ",\"ipus\":" + std::to_string(target.getNumIPUs()) +
-                                 ",\"tiles_per_ipu\":" + std::to_string(target.getTilesPerIPU()) +
-                                 ",\"workers\":" + std::to_string(target.getNumWorkerContexts()) +
-                                 ",\"tile_bytes\":" + std::to_string(target.getBytesPerTile()) +
-                                 ",\"exchange_bytes_per_cycle\":" + std::to_string(target.getExchangeBytesPerCycle()) +
-                                 ",\"clock_hz\":" + std::to_string(target.getTileClockFrequency()) + "}");
+  records->AddText(
+      "target", "{\"kind\":\"" + std::string(kinds[kind]) + "\",\"version\":" + JsonText(target.getTargetArchString()) +
+                    ",\"ipus\":" + std::to_string(target.getNumIPUs()) + ",\"replication_factor\":" +
+                    std::to_string(graph.replicas) + ",\"tiles_per_ipu\":" + std::to_string(target.getTilesPerIPU()) +
+                    ",\"workers\":" + std::to_string(target.getNumWorkerContexts()) +
+                    ",\"tile_bytes\":" + std::to_string(target.getBytesPerTile()) +
+                    ",\"exchange_bytes_per_cycle\":" + std::to_string(target.getExchangeBytesPerCycle()) +
+                    ",\"clock_hz\":" + std::to_string(target.getTileClockFrequency()) + "}");
 }
 
 void AddVariables(const Compiled& compiled, Records* records) {
@@ -211,6 +211,7 @@ Records GraphRecords(const Compiled& compiled) {
   steps.Send(&records);
   std::vector<std::string> streams;
   for (const DataStream& one : graph.streams) streams.push_back(JsonText(one.handle()));
+  for (const HostSignature& one : graph.host_functions) streams.push_back(JsonText(one.handle));  // Their copies.
   records.AddText("streams", JsonList(streams));
   std::vector<std::string> remote;
   for (const RemoteBuffer& one : graph.remote_buffers) remote.push_back(JsonText(one.handle()));

@@ -81,10 +81,18 @@ struct HostAccess {
   bool is_read = false;
 };
 
+// What a function of the host takes and gives.
+struct HostSignature {
+  std::string handle;
+  std::vector<Graph::HostFunctionArgument> inputs;
+  std::vector<Graph::HostFunctionArgument> outputs;
+};
+
 struct GraphState {
   explicit GraphState(const Target& t) : target(t) {}
 
-  Target target;
+  Target target;  // Of one replica.
+  unsigned replicas = 1;
   std::vector<Variable> variables;
   std::vector<std::string> compute_sets;
   std::vector<Vertex> vertices;
@@ -99,10 +107,14 @@ struct GraphState {
   std::vector<DataStream> streams;
   std::vector<RemoteBuffer> remote_buffers;
   std::vector<program::Program> functions;
+  std::vector<HostSignature> host_functions;
+  std::vector<std::uint32_t> replica_indices;  // Variables that hold the number of their replica.
 
   Tensor Add(Variable variable, ArrayRef<std::size_t> shape);
   // "vertex 3 (Sum) of compute set 'reduce'".
   std::string VertexText(std::uint32_t vertex) const;
+  // " (replica 1)"; empty without replicas.
+  std::string ReplicaText(unsigned replica) const;
   // "elements 4 to 7 of 'x'".
   std::string RunText(const Run& run) const;
 };

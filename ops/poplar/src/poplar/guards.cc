@@ -55,7 +55,7 @@ std::string GuardFault(const CompiledSet& set, std::size_t call, const GraphStat
     const std::uint64_t at = ChangedByte(guard, memory);
     if (at == guard.bytes) continue;
     return "A codelet writes " + PlaceText(guard, *graph.vertex_types[graph.vertices[vertex].type], at) + ": " +
-           graph.VertexText(vertex) + ".";
+           graph.VertexText(vertex);
   }
   return {};
 }

@@ -34,7 +34,7 @@ constexpr std::uint32_t kAllFields = ~std::uint32_t{0};
 // Writes the zones of call number `call` anew, before it runs.
 void FillGuards(const CompiledSet& set, std::size_t call, std::uint8_t* memory);
 
-// What the codelet of that call wrote outside of its fields, as a message; empty if nothing.
+// What the codelet of that call wrote outside of its fields, as a message without its end; empty if nothing.
 std::string GuardFault(const CompiledSet& set, std::size_t call, const GraphState& graph, const std::uint8_t* memory);
 
 }  // namespace detail

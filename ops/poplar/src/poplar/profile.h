@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <poplar/OptionFlags.hpp>
@@ -35,6 +36,7 @@ class Profile {
   void Ran(const Step& step) {
     if (is_on) ++runs_[step.number];
   }
+  void SetRuns(std::vector<std::uint64_t> runs) { runs_ = std::move(runs); }
   void Reset();
   // Whether vertices are called by Compute, which counts their instructions.
   bool is_counting() const { return !counted_.empty(); }

@@ -142,6 +142,19 @@ Copy::Copy(const Tensor& src, const RemoteBuffer& buffer, const DebugContext&)
 Copy::Copy(const Tensor& src, const RemoteBuffer& buffer, const Tensor& offset, const DebugContext&)
     : Program(RemoteNode(buffer, src, offset, ProgramKind::kCopyToRemote)) {}
 
+CrossReplicaCopy::CrossReplicaCopy(const Tensor& src, const Tensor& dst, const std::map<unsigned, unsigned>& replicaMap,
+                                   const DebugContext&)
+    : Program(Node(ProgramKind::kCrossReplicaCopy)) {
+  CheckSizes(src.numElements(), src.elementType(), dst.numElements(), dst.elementType(),
+             "across replicas from " + src.getDebugStr() + " to " + dst.getDebugStr());
+  node_->first = src;
+  node_->second = dst;
+  for (const auto& [sender, receiver] : replicaMap) {
+    node_->cases.push_back(static_cast<std::int32_t>(sender));
+    node_->cases.push_back(static_cast<std::int32_t>(receiver));
+  }
+}
+
 Repeat::Repeat(unsigned count, const Program& program, const DebugContext&) : Program(Node(ProgramKind::kRepeat)) {
   node_->count = count;
   node_->children = {ProgramAccess::NodeOf(program)};
@@ -186,6 +199,13 @@ Switch& Switch::add(std::int32_t value, const Program& body) {
 
 Call::Call(Function function, const DebugContext&) : Program(Node(ProgramKind::kCall)) { node_->id = function.getId(); }
 
+Call::Call(HostFunction function, ArrayRef<Tensor> inputs, ArrayRef<Tensor> outputs, const DebugContext&)
+    : Program(Node(ProgramKind::kHostFunction)) {
+  node_->id = function.getId();
+  node_->inputs = inputs.cloneAsVector();
+  node_->outputs = outputs.cloneAsVector();
+}
+
 PrintTensor::PrintTensor(const Tensor& tensor, const DebugContext& context)
     : PrintTensor(context.getPathName(), tensor) {}
 
@@ -195,10 +215,14 @@ PrintTensor::PrintTensor(StringRef title, const Tensor& tensor, const DebugConte
   node_->text = std::string(title);
 }
 
-Sync::Sync(SyncType, const DebugContext&) : Program(Node(ProgramKind::kNothing)) {}
+Sync::Sync(SyncType type, const DebugContext&) : Program(Node(ProgramKind::kNothing)) {
+  node_->count = type == SyncType::INTERNAL ? 0 : 1;  // Whether replicas wait for each other.
+}
 WriteUndef::WriteUndef(const Tensor&, const DebugContext&) : Program(Node(ProgramKind::kNothing)) {}
-AssumeEqualAcrossReplicas::AssumeEqualAcrossReplicas(const Tensor&, const DebugContext&)
-    : Program(Node(ProgramKind::kNothing)) {}
+AssumeEqualAcrossReplicas::AssumeEqualAcrossReplicas(const Tensor& tensor, const DebugContext&)
+    : Program(Node(ProgramKind::kNothing)) {
+  node_->first = tensor;
+}
 
 Abort::Abort(const DebugContext&) : Program(Node(ProgramKind::kAbort)) {}
 Abort::Abort(const std::string& message, const DebugContext&) : Abort(DebugContext()) { node_->text = message; }

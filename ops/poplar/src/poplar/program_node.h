@@ -30,7 +30,9 @@ enum class ProgramKind {
   kAbort,
   kAbortOnCondition,
   kNothing,
-  kCycleCount,  // children: what is counted, or none for all cycles so far; first: the result.
+  kCycleCount,        // children: what is counted, or none for all cycles so far; first: the result.
+  kCrossReplicaCopy,  // cases: pairs of a sender and its receiver.
+  kHostFunction,      // As a step, children: the copy of the inputs to the host, that of the outputs from it.
 };
 
 struct ProgramNode {
@@ -38,11 +40,13 @@ struct ProgramNode {
 
   ProgramKind kind;
   std::vector<std::shared_ptr<const ProgramNode>> children;
-  std::uint32_t id = 0;  // Of a compute set, stream, remote buffer or function.
+  std::uint32_t id = 0;  // Of a compute set, stream, remote buffer, or function of the graph or the host.
   std::uint64_t count = 0;
-  Tensor first;   // Source, predicate, or what is printed.
+  Tensor first;   // Source, predicate, or what is printed or assumed equal.
   Tensor second;  // Destination, or the row of a remote buffer.
   std::vector<std::int32_t> cases;
+  std::vector<Tensor> inputs;   // Of a function of the host.
+  std::vector<Tensor> outputs;  // The same.
   std::string text;
 };
 

@@ -29,6 +29,10 @@ std::int64_t ElementInteger(const std::uint8_t* element, Type type);
 std::string ElementText(const std::uint8_t* element, Type type);
 bool IsFloating(Type type);
 
+// "title: [1 2]" and a line end, as PrintTensor writes it; of a matrix, one line for each row.
+std::string PrintedTensor(const std::string& title, const std::uint8_t* elements, Type type,
+                          const std::vector<std::size_t>& shape);
+
 }  // namespace detail
 }  // namespace ipu_tf
 }  // namespace poplar

@@ -1,6 +1,10 @@
 #include <poputil/TileMapping.hpp>
 
 #include <algorithm>
+#include <string>
+
+#include <poputil/Util.hpp>
+#include <poputil/exceptions.hpp>
 
 namespace poputil {
 inline namespace ipu_tf {
@@ -47,6 +51,46 @@ void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, unsig
 
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor) {
   graph.setTileMapping(tensor, calcLinearTileMapping(graph, tensor));
+}
+
+poplar::Tensor cloneToIpu(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned dstIpu,
+                          const poplar::DebugContext& debugContext, poplar::TensorCloneMethod method) {
+  const poplar::Target& target = graph.getTarget();
+  if (dstIpu >= target.getNumIPUs()) {
+    throw poplibs_error("poputil::cloneToIpu: the graph has IPUs 0 to " + std::to_string(target.getNumIPUs() - 1) +
+                        ". Received: " + std::to_string(dstIpu) + ".");
+  }
+  const poplar::Tensor clone = graph.clone(tensor, debugContext, method);
+  const poplar::Tensor flat = clone.flatten();
+  const auto mapping = graph.getTileMapping(tensor);
+  const unsigned tiles = target.getTilesPerIPU();
+  for (unsigned tile = 0; tile < mapping.size(); ++tile) {
+    for (const poplar::Interval& one : mapping[tile])
+      graph.setTileMapping(flat.slice(one), dstIpu * tiles + tile % tiles);
+  }
+  return clone;
+}
+
+poplar::Tensor createIpuCopy(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned dstIpu,
+                             poplar::Tensor& copySrc, poplar::Tensor& copyDst, const poplar::DebugContext& debugContext,
+                             poplar::TensorCloneMethod method) {
+  copySrc = tensor;
+  copyDst = cloneToIpu(graph, tensor, dstIpu, debugContext, method);
+  return copyDst;
+}
+
+poplar::Tensor copyToIpu(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::program::Sequence& prog,
+                         unsigned dstIpu, const poplar::DebugContext& debugContext, poplar::TensorCloneMethod method) {
+  const poplar::Tensor clone = cloneToIpu(graph, tensor, dstIpu, debugContext, method);
+  prog.add(poplar::program::Copy(tensor, clone));
+  return clone;
+}
+
+poplar::Tensor duplicate(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::program::Sequence& prog,
+                         const poplar::DebugContext& debugContext, poplar::TensorCloneMethod method) {
+  const poplar::Tensor clone = graph.clone(tensor, debugContext, method);
+  prog.add(poplar::program::Copy(tensor, clone));
+  return clone;
 }
 
 }  // namespace ipu_tf
