@@ -63,6 +63,7 @@ OF_ANY_KERAS = (
     "loop",
     "pipeline",
     "replication",
+    "saving",
     "steps",
     "training_state",
 )

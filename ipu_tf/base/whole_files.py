@@ -32,21 +32,35 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
                 yield file
             return
         _check(place)
-        unfinished = place.parent / f".{secrets.token_hex(8)}.unfinished"
-        try:
+        with written_beside(place, f".{secrets.token_hex(8)}.unfinished") as unfinished:
             with unfinished.open("xb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             if place.exists():
                 shutil.copymode(place, unfinished)
-            unfinished.replace(place)
-        except BaseException:
-            with contextlib.suppress(OSError):  # The first error says why.
-                unfinished.unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
+
+
+@contextlib.contextmanager
+def written_beside(place: Path, name: str) -> Iterator[Path]:
+    """Yields the path of a file to write, which takes the place of another when the block ends.
+
+    If the block raises, the file is removed, and the other one is as it was before.
+
+    Args:
+        place: The other file; it need not exist.
+        name: Name of the file to write, in the same folder.
+    """
+    unfinished = place.with_name(name)
+    try:
+        yield unfinished
+        unfinished.replace(place)
+    except BaseException:
+        with contextlib.suppress(OSError):  # The first error says why.
+            unfinished.unlink(missing_ok=True)
+        raise
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,10 @@ from tf_keras.src.engine.base_layer_utils import CallContext, call_context
 
 # Which strategies scale losses; tf_keras lists its own.
 from tf_keras.src.mixed_precision import loss_scale_optimizer
+
+# What tf_keras writes of a model beside its weights, and how it reads `.h5` files and SavedModels.
+from tf_keras.src.saving.legacy import hdf5_format, saving_utils
+from tf_keras.src.saving.legacy.saved_model import load as saved_model_loading
 
 # How `fit` makes batches of arrays, weights their classes, and unpacks them.
 from tf_keras.src.engine import data_adapter
@@ -51,6 +56,9 @@ UPDATES = tuple(
 LOSS_SCALING = Patch(
     loss_scale_optimizer, "strategy_supports_loss_scaling", "IPU strategies scale losses"
 )
+FILE_METADATA = Patch(saving_utils, "model_metadata", "`.h5` files and SavedModels hold options")
+H5_LOADING = Patch(hdf5_format, "load_model_from_hdf5", "models of `.h5` files get their options")
+SAVED_MODEL_LOADING = Patch(saved_model_loading, "load", "models of SavedModels get their options")
 _AROUND = "ipu_tf_around"
 
 
@@ -75,6 +83,27 @@ def open_layers() -> list[Any]:
         layers.append(state["layer"])
         state = state.get(_AROUND)
     return layers[::-1]
+
+
+def h5_attribute(file: Any, name: str) -> bytes | str | None:
+    """Returns an attribute of an `.h5` file, in which `save` keeps metadata; None without it.
+
+    Args:
+        file: An open file of TensorFlow, or an `h5py.File`.
+        name: Name of the attribute.
+    """
+    h5py = hdf5_format.h5py
+    opened = contextlib.nullcontext(file) if isinstance(file, h5py.File) else h5py.File(file, "r")
+    with opened as attributed:
+        return attributed.attrs.get(name)
+
+
+def saved_model_metadata(model: tf_keras.Model) -> dict[str, Any]:
+    """Returns the metadata of the SavedModel that a model is from.
+
+    Relies on `_serialized_attributes`, which a model of a SavedModel has.
+    """
+    return getattr(model, "_serialized_attributes", {}).get("metadata", {})
 
 
 def is_functional(layer: Any) -> bool:

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 _DEPTH = 4
@@ -44,8 +43,8 @@ def _trackables(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
     if value is None or id(value) in seen or depth < 0:
         return
     seen.add(id(value))
-    if isinstance(value, keras.Model):  # Without its optimizer, which files cannot hold.
-        value = value.layers
+    if hasattr(value, "layers") and hasattr(value, "train_step"):
+        value = value.layers  # A model of Keras without its optimizer, which files cannot hold.
     if isinstance(value, tf.__internal__.tracking.Trackable) and not _is_function(value):
         yield value
         return

@@ -237,19 +237,6 @@ def test_losses_are_scaled_as_in_stock_tf_keras(kind, micro_batches):
     assert rows - {""} == names | {"SGD", "loss", "metrics", "(host)"}
 
 
-def test_what_models_of_tf_keras_lack_is_refused():
-    strategy = strategy_of()
-    with strategy.scope():
-        model = tf_keras.Sequential([tf_keras.layers.Dense(3, input_shape=(6,))], name="net")
-        model.compile("sgd", "mse")
-    for what, call in {
-        "exports": lambda: model.export_for_ipu_serving("folder", 8),
-    }.items():
-        message = f"'net' is one of tf_keras, which has no {what} on the IPU yet. Use Keras"
-        with pytest.raises(NotImplementedError, match=message):
-            call()
-
-
 def test_an_optimizer_that_would_sum_gradients_twice_is_refused():
     class Own(tf_keras.optimizers.SGD):
         def apply_gradients(self, grads_and_vars):

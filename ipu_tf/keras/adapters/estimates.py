@@ -21,6 +21,10 @@ class EstimateAdapter(Protocol):
         """The declared inputs, symbolic and in the structure of the model; None without any."""
 
     @property
+    def built_inputs(self) -> SpecStructure:
+        """Specs of the inputs that a model without declared ones was built for; None if unknown."""
+
+    @property
     def last_activation(self) -> str:
         """The name of the activation of its last layer, "" without one."""
 

@@ -101,10 +101,6 @@ class ModelAdapter(Protocol):
         """Whether its class defines the computation of outputs."""
 
     @property
-    def has_layer_graph(self) -> bool:
-        """Whether exports can read the graph of its layers."""
-
-    @property
     def trainable_weights(self) -> list[Weight]:
         """The weights that training updates."""
 

@@ -6,7 +6,6 @@ import dataclasses
 import logging
 
 from ipu_tf.keras.adapters.graphs import graphs_of
-from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of
@@ -28,24 +27,6 @@ def layer_graph(model: StatefulModel) -> LayerGraph:
     if graphs_of(model).kind(model) in ("sequential", "functional"):
         return graph_of(model)
     return model.ipu_layer_calls.graph(model)
-
-
-def check_has_graph(model: StatefulModel, what: str) -> None:
-    """Checks that the graph of a model's layers can be read.
-
-    Args:
-        model: The model.
-        what: What reads it, in the plural.
-
-    Raises:
-        NotImplementedError: It is a model of tf_keras.
-    """
-    if not adapter_of(model).has_layer_graph:
-        raise NotImplementedError(
-            f"Model '{model.name}' is one of tf_keras, which has no {what} on the IPU yet. Use "
-            "Keras 3: `import keras`, or `tf.keras` without the environment variable "
-            f"TF_USE_LEGACY_KERAS. Received: a {model.__class__.__name__}."
-        )
 
 
 def pipeline_of_model(model: StatefulModel) -> Pipeline | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from ipu_tf.keras.pipeline import summary
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.recomputation_layers import checked_checkpoints
 from ipu_tf.keras.saving import serving_export
+from ipu_tf.keras.saving.model_files import OptionFiles, read_options
 from ipu_tf.keras.vendor_attributes import VendorAttributes
 from ipu_tf.ops.pipelining_ops import warn_about_idle_options
 
@@ -297,6 +299,23 @@ class IPUExtensions(VendorAttributes):
             postprocessing_step_signature=postprocessing_step_signature,
             purge_export_dir=purge_export_dir,
         )
+
+    @functools.cached_property
+    def ipu_option_files(self) -> OptionFiles:
+        """Keeps the options of the model in its files."""
+        return OptionFiles()
+
+    def save_assets(self, dir_path: str) -> None:
+        """Writes the options to a file of the folder if any option is set."""
+        self.ipu_option_files.write_options(self, dir_path)
+
+    def load_assets(self, dir_path: str | None) -> None:
+        """Sets the options that are in the folder; it is None for a file without assets.
+
+        Raises:
+            ValueError: The options do not fit the model.
+        """
+        read_options(self, dir_path)
 
     def pipeline_stages(self) -> Mapping[str, int]:
         """Returns the stage of each layer by its path, empty for a model without stages.

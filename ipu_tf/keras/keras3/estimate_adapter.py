@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import keras
+import tensorflow as tf
 
 from ipu_tf.internals.keras_outputs import known_outputs
 from ipu_tf.internals.keras_training import build_for_training
@@ -37,6 +38,16 @@ class Keras3Estimate:
         if not declared:
             return None
         return declared[0] if isinstance(self.model, keras.Sequential) else self.model.input
+
+    @property
+    def built_inputs(self) -> SpecStructure:
+        """Specs of the inputs that a subclassed model was built for; None if they are unknown."""
+        shapes = (self.model.get_build_config() or {}).get("input_shape")
+        if shapes is None:
+            return None
+        return keras.tree.map_shape_structure(
+            lambda shape: tf.TensorSpec(shape, self.model.input_dtype), shapes
+        )
 
     @property
     def last_activation(self) -> str:

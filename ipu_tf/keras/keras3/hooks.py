@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ipu_tf.base import spans
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.internals.keras_outputs import placeholders_of_outputs
@@ -23,18 +22,17 @@ from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages
 from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.keras3.graph_adapter import GRAPHS, shapes_of
+from ipu_tf.keras.keras3.h5_options import H5Options, take_options
+from ipu_tf.keras.keras3.random_states import RandomStates
 from ipu_tf.keras.loop.execution import batch_spec
 from ipu_tf.keras.loop.step_checks import runs_on_ipu
 from ipu_tf.keras.loop.training_loop import TrainingLoop
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
-from ipu_tf.keras.saving.model_files import OptionFiles, read_options, take_options
 from ipu_tf.keras.saving.options_config import set_options
-from ipu_tf.keras.saving.random_states import RandomStates
-from ipu_tf.keras.saving.whole_files import written_whole
+from ipu_tf.keras.saving.whole_files import files_of, written_by
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
 from ipu_tf.keras.training_state import strategy_in_force
-from ipu_tf.processes.job import acting_alone
 from ipu_tf.strategy import IPUStrategy
 
 
@@ -57,7 +55,7 @@ def _marked(name: str) -> Callable[..., Any]:
 
     @functools.wraps(getattr(keras.Model, name))
     def call(self: KerasHooks, *args: Any, **kwargs: Any) -> Any:
-        with spans.span(f"{self.name}.{name}", "checkpoint"), acting_alone():
+        with files_of(self, name):
             return getattr(super(KerasHooks, self), name)(*args, **kwargs)
 
     return call
@@ -93,7 +91,7 @@ class KerasHooks(IPUExtensions, keras.Model):
     ) -> Any:
         """Writes the weights; see `keras.Model.save_weights`."""
         is_file = overwrite and max_shard_size is None
-        with self._writing("save_weights", filepath, is_file=is_file) as path:
+        with written_by(self, "save_weights", filepath, is_file=is_file) as path:
             return super().save_weights(path, overwrite, max_shard_size)
 
     @functools.wraps(keras.Model.save)
@@ -105,21 +103,10 @@ class KerasHooks(IPUExtensions, keras.Model):
         Raises:
             RuntimeError: The configuration of the model, in an `.h5` file, lacks its options.
         """
-        self._ipu_tf_option_files.check_config(self, filepath)
+        self.ipu_option_files.check_config(self, filepath)
         is_file = overwrite and zipped is not False
-        with self._writing("save", filepath, is_file=is_file) as path:
+        with written_by(self, "save", filepath, is_file=is_file) as path:
             return super().save(path, overwrite, zipped, **kwargs)
-
-    @contextlib.contextmanager
-    def _writing(self, name: str, path: Any, *, is_file: bool) -> Iterator[Any]:
-        """Yields the path that a method of Keras writes to."""
-        # Keras makes variables on the way; instance 0 of a job may write without the others.
-        with (
-            spans.span(f"{self.name}.{name}", "checkpoint"),
-            acting_alone(),
-            written_whole(path, is_file=is_file) as written,
-        ):
-            yield written
 
     @functools.cached_property
     def ipu_training_loop(self) -> TrainingLoop:
@@ -190,22 +177,10 @@ class KerasHooks(IPUExtensions, keras.Model):
             kwargs["training"] = True
         return super().__call__(*args, **kwargs)
 
-    def save_assets(self, dir_path: str) -> None:
-        """Writes the options to a file of the folder if any option is set."""
-        self._ipu_tf_option_files.write_options(self, dir_path)
-
-    def load_assets(self, dir_path: str | None) -> None:
-        """Sets the options that are in the folder; it is None for a file without assets.
-
-        Raises:
-            ValueError: The options do not fit the model.
-        """
-        read_options(self, dir_path)
-
     def get_config(self) -> dict[str, Any]:
         """Returns Keras' configuration; for an `.h5` file it includes the options."""
         config: dict[str, Any] = super().get_config()
-        self._ipu_tf_option_files.add_options(self, config)
+        self.ipu_option_files.add_options(self, config)
         return config
 
     @classmethod
@@ -218,8 +193,9 @@ class KerasHooks(IPUExtensions, keras.Model):
         return model
 
     @functools.cached_property
-    def _ipu_tf_option_files(self) -> OptionFiles:
-        return OptionFiles()
+    def ipu_option_files(self) -> H5Options:
+        """Keeps the options of the model in its files."""
+        return H5Options()
 
     @functools.cached_property
     def _ipu_tf_random_states(self) -> RandomStates:

@@ -57,11 +57,6 @@ class Keras3Model:
         return inspect.getattr_static(type(self.stock), "call") is not stock
 
     @property
-    def has_layer_graph(self) -> bool:
-        """Whether exports can read the graph of its layers."""
-        return True
-
-    @property
     def trainable_weights(self) -> list[Weight]:
         """The weights that training updates."""
         return list(self.stock.trainable_weights)

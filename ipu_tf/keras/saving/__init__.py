@@ -1,1 +1,1 @@
-"""The part of a model's files that stock Keras does not write: options and random states."""
+"""What any Keras lacks in a model's files: the IPU's options, whole files, exports for serving."""

@@ -6,10 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import keras
-
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
-from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.keras.adapters.graphs import graphs_of
 from ipu_tf.keras.deployment.model_pipeline import assign_stages, layer_graph, remove_stages
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
@@ -136,7 +134,7 @@ def _stages(model: StatefulModel) -> list[int | None] | None:
     assigned = state.assigned_stages
     if assigned == NO_STAGES:
         return []
-    of_layers = isinstance(model, keras.Sequential | KerasFunctional)
+    of_layers = graphs_of(model).kind(model) in ("sequential", "functional")
     if not state.may_pipeline(model) or not (assigned is not None or of_layers):
         return None
     stages = state.stages_of(layer_graph(model))

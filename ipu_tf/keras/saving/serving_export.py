@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
+from ipu_tf.keras.adapters.estimates import estimates_of
 from ipu_tf.keras.data.lengths import positive_integer
 from ipu_tf.keras.data.narrowing import NARROWER
 from ipu_tf.keras.data.step_specs import input_specs
@@ -39,7 +40,7 @@ def export_model(
             "before it is exported."
         )
     structure = _specs(model, batch_size)
-    flat = keras.tree.flatten(structure)
+    flat = tree.flatten(structure)
     names = _input_names(model, len(flat))
     specs = tuple(
         tf.TensorSpec(spec.shape, spec.dtype, name) for spec, name in zip(flat, names, strict=True)
@@ -47,7 +48,7 @@ def export_model(
 
     def arguments(inputs: Sequence[Any]) -> Arguments:
         # A tuple of one: a batch without targets, whatever the structure of the inputs.
-        return ((keras.tree.pack_sequence_as(structure, list(inputs)),),), {}
+        return ((tree.pack_sequence_as(structure, list(inputs)),),), {}
 
     served = ServedStep(
         step=step_of_loop(model, "predict_step"),
@@ -63,19 +64,18 @@ def export_model(
 
 def _specs(model: Any, batch_size: int | None) -> Any:
     """Returns the specs of a batch of a model's inputs, in the model's structure."""
-    shapes = _built_shapes(model)
+    estimate = estimates_of(model)
+    declared, seen = estimate.inputs, None
+    if declared is None:
+        seen = model.ipu_layer_calls.seen_inputs  # They have types, too.
+        seen = estimate.built_inputs if seen is None else seen
     if batch_size is None:
-        batch_size = _declared_batch_size(model, shapes)
+        batch_size = _known_batch_size(model, declared if seen is None else seen)
     positive_integer(batch_size, "`export_for_ipu_serving`: `batch_size`")
-    if shapes is None:
+    if seen is None:
         return input_specs(model, batch_size)
-    seen = model.ipu_layer_calls.seen_inputs
-    if seen is not None:  # They have types, too.
-        return keras.tree.map_structure(
-            lambda spec: _narrow_spec((batch_size, *spec.shape[1:]), spec.dtype), seen
-        )
-    return keras.tree.map_shape_structure(
-        lambda shape: _narrow_spec((batch_size, *shape[1:]), model.input_dtype), shapes
+    return tree.map_structure(
+        lambda spec: _narrow_spec((batch_size, *spec.shape[1:]), spec.dtype), seen
     )
 
 
@@ -84,33 +84,20 @@ def _narrow_spec(shape: Any, dtype: Any) -> tf.TensorSpec:
     return tf.TensorSpec(shape, NARROWER.get(name, name))
 
 
-def _built_shapes(model: Any) -> Any:
-    """Returns the shapes that a subclassed model was built with, None for one with inputs."""
-    try:
-        if model.inputs:
-            return None
-    except (AttributeError, ValueError):  # Keras raises these for a model without inputs.
-        pass
-    return (model.get_build_config() or {}).get("input_shape")
-
-
-def _declared_batch_size(model: StatefulModel, shapes: Any) -> int:
-    if shapes is None:
-        first = tuple(keras.tree.flatten(model.inputs)[0].shape)
-    else:
-        first = tuple(keras.tree.flatten(shapes)[:1])
-    if not first or first[0] is None:
+def _known_batch_size(model: StatefulModel, inputs: Any) -> int:
+    shapes = [tuple(one.shape) for one in tree.flatten(inputs) if one is not None]
+    if not shapes or not shapes[0] or shapes[0][0] is None:
         raise ValueError(
             f"The batch size of model '{model.name}' is undefined: pass `batch_size` to "
             "`export_for_ipu_serving`, or make the model with a batch size, as by "
             "keras.Input(shape, batch_size=8)."
         )
-    return int(first[0])
+    return int(shapes[0][0])
 
 
 def _input_names(model: StatefulModel, count: int) -> list[str]:
     try:
-        names = [tensor.name.replace("/", "_") for tensor in keras.tree.flatten(model.inputs)]
+        names = [tensor.name.replace("/", "_") for tensor in tree.flatten(model.inputs)]
     except (AttributeError, ValueError):
         names = []
     if len(names) == count and len(set(names)) == count:

@@ -8,8 +8,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ipu_tf.base import spans
+from ipu_tf.base.whole_files import written_beside
+from ipu_tf.keras.training_state import StatefulModel
+from ipu_tf.processes.job import acting_alone
+
 _FILES = (".keras", ".h5", ".hdf5")
 """The ends of paths that Keras writes one file to; others are folders, or begin several names."""
+
+
+@contextlib.contextmanager
+def files_of(model: StatefulModel, method: str) -> Iterator[None]:
+    """Marks the work of a method of a model as that of files, in the host timeline and for jobs.
+
+    Keras makes variables on the way; instance 0 of a job may write without the others.
+    """
+    with spans.span(f"{model.name}.{method}", "checkpoint"), acting_alone():
+        yield
+
+
+@contextlib.contextmanager
+def written_by(model: StatefulModel, method: str, path: Any, *, is_file: bool) -> Iterator[Any]:
+    """Yields the path that a method of a model writes to; see `files_of` and `written_whole`."""
+    with files_of(model, method), written_whole(path, is_file=is_file) as written:
+        yield written
 
 
 @contextlib.contextmanager
@@ -31,9 +53,6 @@ def written_whole(path: Any, *, is_file: bool) -> Iterator[Any]:
     if not whole.parent.is_dir() or whole.is_dir():
         yield path  # The error is that of the writer.
         return
-    part = whole.with_name(f".{os.getpid()}-{whole.name}")
-    try:
+    # Keras finds the format by the end of the name.
+    with written_beside(whole, f".{os.getpid()}-{whole.name}") as part:
         yield str(part)
-        part.replace(whole)
-    finally:
-        part.unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from ipu_tf.keras.tf_keras import estimate_adapter, graph_adapter, layer_stages,
 from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
 from ipu_tf.keras.tf_keras.layer_calls import REPLACEMENTS
 from ipu_tf.keras.tf_keras.loss_scaling import supporting_strategies
+from ipu_tf.keras.tf_keras.options_in_files import READING, WRITING
 
 __all__ = [
     "TfKerasFunctionalModel",
@@ -104,6 +105,8 @@ _REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
         MODEL_CREATION: _model_creation,
         LOSS_SCALING: supporting_strategies,
         **REPLACEMENTS,
+        **READING,
+        **WRITING,
     }
 )
 """What the scope of a strategy replaces."""

@@ -36,6 +36,12 @@ class TfKerasEstimate:
         return declared[0] if isinstance(self.model, tf_keras.Sequential) else self.model.input
 
     @property
+    def built_inputs(self) -> SpecStructure:
+        """Specs of the inputs of the first call of the model; None before it is called."""
+        called_with = self.model.save_spec(dynamic_batch=False)
+        return None if called_with is None else called_with[0][0]
+
+    @property
     def last_activation(self) -> str:
         """The name of the activation of its last layer, "" without one."""
         last = self.model.layers[-1] if self.model.layers else None

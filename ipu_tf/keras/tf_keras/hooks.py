@@ -1,4 +1,4 @@
-"""The methods that tf_keras calls on a model, which the IPU's loop replaces."""
+"""The methods that tf_keras calls on a model, which the IPU's loop and files replace."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from ipu_tf.internals import patches
 from ipu_tf.internals.autograph import autograph
 from ipu_tf.internals.tf_keras import counter_of, is_compiled, steps_variable_of
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.lengths import positive_integer
-from ipu_tf.keras.deployment.model_pipeline import check_has_graph
 from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.loop.step_checks import runs_on_ipu
 from ipu_tf.keras.loop.training_loop import TrainingLoop
+from ipu_tf.keras.saving.whole_files import files_of, written_by
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
 from ipu_tf.keras.tf_keras.loop_adapter import EpochReader, Function
+from ipu_tf.keras.tf_keras.options_in_files import WRITING
 from ipu_tf.keras.training_state import strategy_in_force
 from ipu_tf.strategy import IPUStrategy
 from ipu_tf.strategy.infeed_iterator import stock_iterators_in_scopes
@@ -40,18 +42,19 @@ def _on_ipu(name: str) -> Callable[..., Any]:
     return call
 
 
-def _not_yet(name: str, what: str) -> Callable[..., Any]:
-    """Returns a method of the IPU's extensions that says what models of tf_keras lack."""
+def _of_files(name: str) -> Callable[..., Any]:
+    """Returns the method of tf_keras of that name as work of files."""
 
-    @functools.wraps(getattr(IPUExtensions, name))
-    def call(self: TfKerasHooks, *args: Any, **kwargs: Any) -> None:
-        check_has_graph(self, what)
+    @functools.wraps(getattr(tf_keras.Model, name))
+    def call(self: TfKerasHooks, *args: Any, **kwargs: Any) -> Any:
+        with files_of(self, name):
+            return getattr(super(TfKerasHooks, self), name)(*args, **kwargs)
 
     return call
 
 
 class TfKerasHooks(IPUExtensions, tf_keras.Model):
-    """A model of tf_keras whose loop runs on the IPU."""
+    """A model of tf_keras whose loop runs on the IPU and whose files keep its options."""
 
     fit = _on_ipu("fit")
     evaluate = _on_ipu("evaluate")
@@ -60,7 +63,25 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
     test_on_batch = _on_ipu("test_on_batch")
     predict_on_batch = _on_ipu("predict_on_batch")
 
-    export_for_ipu_serving = _not_yet("export_for_ipu_serving", "exports")
+    load_weights = _of_files("load_weights")
+    export = _of_files("export")
+
+    @functools.wraps(tf_keras.Model.save_weights)
+    def save_weights(
+        self, filepath: Any, overwrite: bool = True, save_format: Any = None, options: Any = None
+    ) -> None:
+        """Writes the weights; see `tf_keras.Model.save_weights`."""
+        with written_by(self, "save_weights", filepath, is_file=overwrite) as path:
+            super().save_weights(path, overwrite, save_format, options)
+
+    @functools.wraps(tf_keras.Model.save)
+    def save(
+        self, filepath: Any, overwrite: bool = True, save_format: Any = None, **kwargs: Any
+    ) -> None:
+        """Writes the model with its options; see `tf_keras.Model.save`."""
+        written = written_by(self, "save", filepath, is_file=overwrite)
+        with written as path, patches.installed(WRITING):
+            super().save(path, overwrite, save_format, **kwargs)
 
     @property
     def distribute_strategy(self) -> tf.distribute.Strategy:
