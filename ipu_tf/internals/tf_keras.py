@@ -56,9 +56,15 @@ UPDATES = tuple(
 LOSS_SCALING = Patch(
     loss_scale_optimizer, "strategy_supports_loss_scaling", "IPU strategies scale losses"
 )
+LOSS_REDUCTION = Patch(
+    tf_keras.losses.Loss, "_get_reduction", "own steps take the mean of a loss over their batch"
+)
 FILE_METADATA = Patch(saving_utils, "model_metadata", "`.h5` files and SavedModels hold options")
 H5_LOADING = Patch(hdf5_format, "load_model_from_hdf5", "models of `.h5` files get their options")
 SAVED_MODEL_LOADING = Patch(saved_model_loading, "load", "models of SavedModels get their options")
+RESUMING = Patch(
+    tf_keras.callbacks.BackupAndRestore, "on_train_begin", "runs of IPU strategies are resumed"
+)
 _AROUND = "ipu_tf_around"
 
 
@@ -104,6 +110,15 @@ def saved_model_metadata(model: tf_keras.Model) -> dict[str, Any]:
     Relies on `_serialized_attributes`, which a model of a SavedModel has.
     """
     return getattr(model, "_serialized_attributes", {}).get("metadata", {})
+
+
+def support_strategies(callback: tf_keras.callbacks.BackupAndRestore, kind: type) -> None:
+    """Makes a callback resume runs of strategies of a kind.
+
+    Relies on `BackupAndRestore._supported_strategies`, the kinds that it knows.
+    """
+    if kind not in callback._supported_strategies:
+        callback._supported_strategies += (kind,)
 
 
 def is_functional(layer: Any) -> bool:

@@ -242,6 +242,61 @@ def test_one_optimizer_trains_two_models():
         check_equal_weights(ours, stock)
 
 
+class Adversarial(tf_keras.Model):
+    """Two models and two optimizers, one of which computes its gradients itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.judge = tf_keras.Sequential([layers.Dense(8, activation="relu"), layers.Dense(1)])
+        self.maker = tf_keras.Sequential([layers.Dense(8, activation="relu"), layers.Dense(6)])
+        self.judge_loss = tf_keras.metrics.Mean("judge_loss")
+        self.maker_loss = tf_keras.metrics.Mean("maker_loss")
+
+    def compile(self, judge_optimizer, maker_optimizer, loss_function, **how):
+        super().compile(**how)
+        self.judge_optimizer, self.maker_optimizer = judge_optimizer, maker_optimizer
+        self.loss_function = loss_function
+
+    @property
+    def metrics(self):
+        return [self.judge_loss, self.maker_loss]
+
+    def train_step(self, data):
+        real, noise = data
+        labels = tf.concat([tf.ones((8, 1)), tf.zeros((8, 1))], axis=0)
+        both = tf.concat([real, self.maker(noise)], axis=0)
+        with tf.GradientTape() as tape:
+            judge_loss = self.loss_function(labels, self.judge(both))
+        weights = self.judge.trainable_weights
+        gradients = tape.gradient(judge_loss, weights)
+        self.judge_optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        with tf.GradientTape() as tape:
+            maker_loss = self.loss_function(tf.ones((8, 1)), self.judge(self.maker(noise)))
+        self.maker_optimizer.minimize(maker_loss, self.maker.trainable_weights, tape=tape)
+        self.judge_loss.update_state(judge_loss)
+        self.maker_loss.update_state(maker_loss)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["new", "legacy"])
+def test_an_adversarial_pair_trains_by_two_optimizers(kind):
+    def run(strategy):
+        with in_scope_of(strategy):
+            tf_keras.utils.set_random_seed(3)
+            model = Adversarial()
+            of_kind = tf_keras.optimizers if kind == "new" else tf_keras.optimizers.legacy
+            optimizers = of_kind.Adam(0.01), of_kind.Adam(0.02)
+            loss = tf_keras.losses.BinaryCrossentropy(from_logits=True)
+            model.compile(*optimizers, loss, steps_per_execution=2 if strategy else 1)
+            how = {"shuffle": False, "batch_size": 8, "epochs": 3, "verbose": 0}
+            logs = model.fit(X, X[::-1].copy(), **how).history
+        assert [int(one.iterations) for one in optimizers] == [18, 18]
+        return model, logs
+
+    check_equal(run(strategy_of()), run(None))
+
+
 @pytest.mark.slow
 def test_sizes_of_layers_may_be_floats():
     def build():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ipu_tf.keras.adapters.estimates import estimates_of
 from ipu_tf.keras.adapters.graphs import GraphAdapter, GraphModel, graphs_of
 from ipu_tf.keras.pipeline.inner_calls import fresh, inputs_of
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of_call
@@ -71,6 +72,9 @@ def _symbolic_inputs(model: GraphModel, seen: Any) -> tuple[tuple[Any, ...], dic
         return (fresh(graphs, seen),), {}
     config = cast("dict[str, Any]", model.get_build_config()) if model.built else None
     if not config:
+        called_with = estimates_of(model).built_inputs
+        if called_with is not None:
+            return (fresh(graphs, called_with),), {}
         raise RuntimeError(
             "The pipeline stage assignments belong to the layers of a model which has not been "
             "built yet. Please call `model.build()` first, or the model on a `keras.Input`. "

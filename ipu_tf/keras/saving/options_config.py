@@ -17,6 +17,7 @@ from ipu_tf.keras.options import (
     ReplicatedMetricReductionMethod,
     ReplicationOptions,
 )
+from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.training_state import NO_STAGES, StatefulModel, TrainingState
 
@@ -64,7 +65,7 @@ def set_options(model: StatefulModel, options: Mapping[str, Any]) -> None:
         options: The result of `options_of` for the saved model.
 
     Raises:
-        ValueError: The stages do not match the model's layers.
+        ValueError: The stages do not match the model's layers, or these cannot be seen.
     """
     model.ipu_training_state = _with_options(model.ipu_training_state, options)
     if "pipeline_stages" in options:
@@ -145,7 +146,14 @@ def _set_stages(model: StatefulModel, stages: tuple[int | None, ...]) -> None:
     if not stages:
         remove_stages(model)
         return
-    graph = layer_graph(model)
+    try:
+        graph = layer_graph(model)
+    except SymbolicCallError as error:
+        raise ValueError(
+            f"The pipeline stages of model '{model.name}' cannot be loaded, because its layers "
+            "cannot be seen. Load it with the class that it was saved with, as by "
+            "`custom_objects`, or load it outside of the scope."
+        ) from error
     if len(graph.layer_invocations) != len(stages):
         raise ValueError(
             f"The pipeline stages of model '{model.name}' cannot be loaded: the file has stages "

@@ -12,6 +12,7 @@ import tf_keras
 
 from ipu_tf.internals import patches
 from ipu_tf.internals.tf_keras import (
+    LOSS_REDUCTION,
     LOSS_SCALING,
     MODEL_CREATION,
     TfKerasFunctional,
@@ -22,6 +23,7 @@ from ipu_tf.keras.identity import KerasIdentity, ipu_class
 from ipu_tf.keras.tf_keras import estimate_adapter, graph_adapter, layer_stages, model_adapter
 from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
 from ipu_tf.keras.tf_keras.layer_calls import REPLACEMENTS
+from ipu_tf.keras.tf_keras.loss_reduction import mean_of_one_replica
 from ipu_tf.keras.tf_keras.loss_scaling import supporting_strategies
 from ipu_tf.keras.tf_keras.options_in_files import READING, WRITING
 
@@ -103,6 +105,7 @@ def _model_creation(stock: Callable[..., Any]) -> Callable[..., Any]:
 _REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
     {
         MODEL_CREATION: _model_creation,
+        LOSS_REDUCTION: mean_of_one_replica,
         LOSS_SCALING: supporting_strategies,
         **REPLACEMENTS,
         **READING,

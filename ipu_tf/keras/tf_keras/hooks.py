@@ -20,7 +20,7 @@ from ipu_tf.keras.loop.training_loop import TrainingLoop
 from ipu_tf.keras.saving.whole_files import files_of, written_by
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
-from ipu_tf.keras.tf_keras.loop_adapter import EpochReader, Function
+from ipu_tf.keras.tf_keras.loop_adapter import IN_METHODS, EpochReader, Function
 from ipu_tf.keras.tf_keras.options_in_files import WRITING
 from ipu_tf.keras.training_state import strategy_in_force
 from ipu_tf.strategy import IPUStrategy
@@ -36,7 +36,8 @@ def _on_ipu(name: str) -> Callable[..., Any]:
         if not runs_on_ipu(self, made_in_scope=True):
             return stock(*args, **kwargs)
         prepared = self.ipu_training_loop.prepared(self, name, args, kwargs)
-        with stock_iterators_in_scopes(), prepared as arguments:
+        in_methods = patches.installed(IN_METHODS)
+        with stock_iterators_in_scopes(), in_methods, prepared as arguments:
             return stock(**arguments)
 
     return call

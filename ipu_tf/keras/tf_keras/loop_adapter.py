@@ -7,14 +7,23 @@ import inspect
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from types import MappingProxyType
+from typing import Any, cast
 
 import tensorflow as tf
 import tf_keras
 
+from ipu_tf.internals import patches
 from ipu_tf.internals.structures import TensorStructure
-from ipu_tf.internals.tf_keras import UntimedCallbackList, array_batches, with_class_weight
+from ipu_tf.internals.tf_keras import (
+    RESUMING,
+    UntimedCallbackList,
+    array_batches,
+    support_strategies,
+    with_class_weight,
+)
 from ipu_tf.keras.data.infeed import InfeedIterator
+from ipu_tf.strategy import IPUStrategyV1
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,20 @@ class EpochReader:
         batches = cast("TfKerasBatches", infeed.batches)
         if self._seen and batches.begins_again and self._seen % infeed.schedule.steps == 0:
             iterator.restart()
+
+
+def _resuming(stock: Callable[..., None]) -> Callable[..., None]:
+    """Makes `BackupAndRestore` resume runs of IPU strategies; it knows those of TensorFlow."""
+
+    def on_train_begin(callback: Any, logs: object = None) -> None:
+        support_strategies(callback, IPUStrategyV1)
+        stock(callback, logs)
+
+    return on_train_begin
+
+
+IN_METHODS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType({RESUMING: _resuming})
+"""What is replaced while a method of a model runs on the IPU."""
 
 
 @functools.cache

@@ -67,8 +67,7 @@ def is_ours(model: object) -> bool:
 
 
 WRITING: Mapping[patches.Patch, patches.Wrap] = MappingProxyType({FILE_METADATA: _metadata})
-"""What `save` of a model replaces, and the scope of a strategy, for `tf_keras.models.save_model`;
-there the entry of a model of the IPU is added."""
+"""What `save` of a model replaces, and a strategy's scope, for `models.save_model`."""
 
 READING: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
     {H5_LOADING: _h5_loading, SAVED_MODEL_LOADING: _saved_model_loading}

@@ -87,7 +87,7 @@ FORMS = {
     ),
     "steps of arrays": (
         single,
-        lambda: {"x": X, "y": Y, "batch_size": 8, "steps_per_epoch": 3, "validation_split": 0.5},
+        lambda: {"x": X, "y": Y, "batch_size": 8, "steps_per_epoch": 2, "validation_split": 1 / 3},
     ),
     "dataset": (
         single,

@@ -137,12 +137,17 @@ def test_a_subclass_keeps_options_and_set_stages(name, tmp_path):
     with strategy_of(2).scope():
         model = Subclass()
         model.build((None, 6))
+        model(X)  # A SavedModel has the computation.
         assignments = model.get_pipeline_stage_assignment()
         for stage, assignment in enumerate(assignments):
             assignment.pipeline_stage = stage
         model.set_pipeline_stage_assignment(assignments)
         configured(model)
         check_options(in_file(name)(model, tmp_path), model)
+        if name == "model":
+            message = "stages of model 'subclass.*' cannot be loaded.* Load it with the class that"
+            with pytest.raises(ValueError, match=message):
+                tf_keras.models.load_model(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", mostly_slow(["model.keras", "model.h5", "model"], ["model.h5"]))
