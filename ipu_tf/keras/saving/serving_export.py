@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import tree
 
 from ipu_tf.keras.adapters.estimates import estimates_of
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.lengths import positive_integer
 from ipu_tf.keras.data.narrowing import NARROWER
 from ipu_tf.keras.data.step_specs import input_specs
@@ -34,7 +35,8 @@ def export_model(
         batch_size: Samples of a batch, or None.
         **steps_and_names: The further arguments of `export_for_ipu_serving`.
     """
-    if not model.built:
+    # A model that is never called, as its steps are its own, is not built, but its layers are.
+    if not (model.built or (model.layers and adapter_of(model).layers_are_built)):
         raise RuntimeError(
             f"Weights for model '{model.name}' have not yet been created: call or build the model "
             "before it is exported."
@@ -47,8 +49,9 @@ def export_model(
     )
 
     def arguments(inputs: Sequence[Any]) -> Arguments:
-        # A tuple of one: a batch without targets, whatever the structure of the inputs.
-        return ((tree.pack_sequence_as(structure, list(inputs)),),), {}
+        batch = tree.pack_sequence_as(structure, list(inputs))
+        # As `predict` gives it: in a tuple, structures are not taken for inputs and targets.
+        return ((batch,) if tree.is_nested(structure) else batch,), {}
 
     served = ServedStep(
         step=step_of_loop(model, "predict_step"),
