@@ -282,6 +282,27 @@ void TestHostFunctions() {
   CHECK(Read<int>(engine, "y", 6) == (Ints{-1, 4, 70, -4, 10, 71}));
 }
 
+// Cycles are those of replica 0; they have its copies to other replicas, and those for functions of the host.
+void TestProfile() {
+  Two two;
+  const Tensor x = two.Add("x", {8});
+  const Tensor y = two.Add("y", {8});
+  const HostFunction function = two.graph.addHostFunction("tell", {{INT, 8}}, {});
+  Engine engine(two.graph, Sequence(CrossReplicaCopy(x, y, {{0, 1}}), Call(function, {x}, {}),
+                                    If(two.Index(), Copy(x, y), Sequence(Repeat(3, Copy(y, x))))));
+  engine.load(two.device);
+  for (unsigned replica = 0; replica < 2; ++replica) {
+    engine.connectHostFunction("tell", replica, [](ArrayRef<const void*>, ArrayRef<void*>) {});
+  }
+  engine.run();
+  std::ostringstream summary;
+  engine.printProfileSummary(summary, {{"showExecutionSteps", "true"}});
+  for (const char* words : {"copy x to y (cross-replica-copy)", "tell (outfeed)", "copy y to x (copy, 3 times)"}) {
+    CHECK(summary.str().find(words) != std::string::npos);
+  }
+  CHECK(summary.str().find("copy x to y (copy)") == std::string::npos);
+}
+
 // Tensors on several IPUs, and graphs of some of their tiles.
 void TestIpus() {
   const Device device = Ipus(4);
@@ -339,6 +360,7 @@ int main() {
   TestRemoteBuffers();
   TestTextAndRandomNumbers();
   TestHostFunctions();
+  TestProfile();
   TestIpus();
   std::cout << "replicas hold\n";
 }
