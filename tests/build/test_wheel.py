@@ -47,6 +47,10 @@ def test_a_wheel_is_installed_and_trains(tmp_path):
     (wheel,) = wheels.glob("ipu_tf-*-py3-none-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"ipu_tf/_ops.so", "ipu_tf/_build_info.py", "ipu_tf/py.typed"} <= names
+    sources = (path for path in (ROOT / "ops" / "poplar").rglob("*") if path.is_file())
+    poplar = {f"ipu_tf/poplar/cpp/{path.relative_to(ROOT / 'ops/poplar')}" for path in sources}
+    assert len(poplar) > 50
+    assert poplar <= names
     pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / PAGES).rglob("*.*")}
     assert len(pages) > 20
     assert {name for name in pages if "__pycache__" not in name} <= names

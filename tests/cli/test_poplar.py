@@ -6,7 +6,7 @@ import pytest
 
 from ipu_tf import cli
 from ipu_tf.poplar import Installation, PoplarBuildError, programs
-from ipu_tf.poplar.libraries import installation
+from ipu_tf.poplar.libraries import LIBRARIES, installation
 
 
 @pytest.fixture
@@ -109,3 +109,18 @@ def test_no_writable_folder_is_an_error(tmp_path, compiler):
     (tmp_path / "file").touch()
     with pytest.raises(PoplarBuildError, match="Set XDG_CACHE_HOME to a folder of yours"):
         installation(folders=(tmp_path / "file" / "below",))
+
+
+def test_a_build_shows_how_far_it_is(tmp_path, compiler, monkeypatch, capsys):
+    folder = tmp_path / "cpp"
+    for name in ("include", "device", "codelets", *(f"src/{one}" for one in (*LIBRARIES, "popc"))):
+        (folder / name).mkdir(parents=True)
+    for library in (*LIBRARIES, "popc"):
+        (folder / "src" / library / "one.cc").touch()
+    monkeypatch.setattr("ipu_tf.poplar.libraries.sources", lambda: folder)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    place = installation(folders=(tmp_path / "built",))
+    error = capsys.readouterr().err
+    assert "\rBuilding Poplar's libraries: 4 of 4 files\n" in error
+    assert f"Built Poplar's libraries in {place.prefix} (" in error
+    assert {path.name for path in place.prefix.iterdir()} >= {"include", "lib", "bin", "helper"}

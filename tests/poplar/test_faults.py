@@ -13,6 +13,7 @@ MAPPING, CONNECTION = "invalid_tile_mapping", "graph_connection_error"
 COMPILATION, LOAD = "graph_program_compilation_error", "file_load_error"
 CONTROL, STREAM = "control_program_error", "stream_connection_error"
 RUNTIME, REPLICATION = "application_runtime_error", "graph_replication_error"
+OPTION = "invalid_option"
 
 FAULTS = {
     "unmapped element": (MAPPING, "No tile holds elements 6 to 7 of 'z'"),
@@ -146,6 +147,33 @@ FAULTS = {
     "virtual graph of other tiles": (MAPPING, "there are tiles 0 to 1. Received: 2."),
     "virtual graph of too many tiles": ("poplar_error", "Received: from 1 to 1473."),
     "endless loop": (RUNTIME, "ran for more than 0.1 seconds"),
+    "endless loop of an executable": (RUNTIME, "ran for more than 0.1 seconds"),
+    "unknown option": (OPTION, "There is no option 'reports.all' of engines. Names begin with"),
+    "misspelt option": (OPTION, "'debug.allowOutofMemory' of engines. Write 'debug.allowOutOfMe"),
+    "value of an option": (OPTION, 'debug.allowOutOfMemory is "true" or "false". Received: "yes".'),
+    "elements over a short span": (CONNECTION, "whose count holds 2047 elements. Received: 2048."),
+    "matrix unit": (COMPILATION, "the matrix unit of the chip is not here"),
+    "program as codelets": (LOAD, "What was built with the vendor's SDK, for the chip or"),
+    "flat tensors needed": ("poplar_error", "must be flat, with equally many elements."),
+    "estimator of no codelet": ("unknown_vertex_type", "registerPerfEstimator: there is no vertex"),
+    "dimension of a field": ("index_error", "tests::Workers has 1 dimensions. Received: 1."),
+    "options that are no JSON": ("parse_error", "readJSON: options are a JSON object, such as"),
+    "unknown system": ("invalid_machine_model", 'or BOW-. Received: "GC200".'),
+    "no clones": ("poplar_error", "Graph::cloneN: at least one clone is needed. Received: 0."),
+    "unmapped constant": (MAPPING, "No tile holds element 0 of 'k'"),
+    "written constant": (CONNECTION, "is written, but elements 0 to 1 of 'k' are constant."),
+    "matrix for a list": (CONNECTION, "one dimension. Received: the shape {2,2}. Call"),
+    "value of an edge": (CONNECTION, "is an edge. Connect it to a tensor"),
+    "edge of a value": (CONNECTION, "is no edge. Give its value with setInitialValue."),
+    "number for a list": (CONNECTION, "is a list of numbers. Received: one number"),
+    "size of a number": (CONNECTION, "has no size of its own"),
+    "handle twice": ("poplar_error", "Graph::createHostRead: the handle 'x' is taken."),
+    "stream backwards": ("poplar_error", "to stream 'in': the stream goes the other way."),
+    "row of no integer": ("type_error", "the row must be INT or UNSIGNED_INT. Received: float."),
+    "row that is missing": ("poplar_error", "has 2 rows. Give the number of the row as a tensor."),
+    "empty tensor": ("poplar_error", "Graph::setTileMapping needs a tensor, but"),
+    "shape of another size": ("poplar_error", "{4} and {3} have different numbers of elements"),
+    "function of no graph": (CONTROL, "Call: the function is empty."),
 }
 
 
@@ -202,3 +230,35 @@ def test_ctrl_c_ends_between_compute_sets(programs):
         assert process.stdout.read() == "not flushed"
         error = process.stderr.read()
     assert error == "error: interrupted (Ctrl-C), between two steps of the program.\n"
+
+
+def test_variables_of_the_environment_have_an_effect(programs, tmp_path):
+    def ran(fault, **variables):
+        return subprocess.run(
+            [programs.program(PROGRAMS / "faults.cpp"), fault],
+            cwd=PROGRAMS,
+            env=programs.environment | variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    quiet = "options of the environment"
+    options = '{"debug.allowOutOfMemory": true}'
+    for variable in ("POPLAR_ENGINE_OPTIONS", "POPLAR_RUNTIME_OPTIONS"):
+        assert ran("tile over memory", **{variable: options}).stdout == "no error\n"
+    assert "poplar: ran program 0 (" in ran(quiet, POPLAR_LOG_LEVEL="INFO").stderr
+    assert ran(quiet, POPLAR_LOG_LEVEL="WARN").stderr == ""
+    log = tmp_path / "log"
+    assert ran(quiet, POPLAR_LOG_LEVEL="DEBUG", POPLAR_LOG_DEST=str(log)).stderr == ""
+    assert log.read_text().startswith("poplar: compiled codelets of 'codelets.cpp'")
+    level = ran(quiet, POPLAR_LOG_LEVEL="LOUD").stdout
+    assert "POPLAR_LOG_LEVEL is OFF, ERR, WARN, INFO, DEBUG or TRACE. Received: 'LOUD'" in level
+    place = ran(quiet, POPLAR_LOG_LEVEL="INFO", POPLAR_LOG_DEST=str(tmp_path)).stdout
+    assert "POPLAR_LOG_DEST is stdout, stderr or a file that can be written. Received:" in place
+    shared = tmp_path / "ipu_tf" / "codelets"
+    shared.mkdir(parents=True)
+    shared.chmod(0o777)
+    assert "may write to it. Run: chmod 700 " in ran(quiet, XDG_CACHE_HOME=str(tmp_path)).stdout
+    nowhere = ran(quiet, XDG_CACHE_HOME="", HOME="").stdout
+    assert "neither XDG_CACHE_HOME nor HOME is set. Set XDG_CACHE_HOME" in nowhere

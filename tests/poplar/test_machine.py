@@ -26,6 +26,11 @@ def test_replicas_functions_of_the_host_and_several_ipus(programs):
     assert (result.returncode, result.stdout) == (0, "replicas hold\n"), result.stderr
 
 
+def test_every_name_of_the_host_and_of_codelets_is_there(programs):
+    result = programs.run(PROGRAMS / "names.cpp")
+    assert (result.returncode, result.stdout) == (0, "the names are there\n"), result.stderr
+
+
 def test_the_same_under_sanitizers(sanitized):
     assert sanitized.run(PROGRAMS / "views.cpp").stderr == ""
     for name in ("machine.cpp", "replicas.cpp"):
@@ -65,7 +70,7 @@ def test_a_program_of_popc_loads(programs, tmp_path):
     popc = programs.place.prefix / "bin" / "popc"
     shutil.copy(PROGRAMS / "codelets.cpp", tmp_path)
     subprocess.run(
-        [popc, "-O2", "--target", "ipu2", "codelets.cpp", "-o", "codelets.gp"],
+        [popc, "-O2", "-target=ipu2", "codelets.cpp", "-o", "codelets.gp"],
         cwd=tmp_path,
         check=True,
         timeout=300,
@@ -73,6 +78,23 @@ def test_a_program_of_popc_loads(programs, tmp_path):
     (tmp_path / "codelets.gp").rename(tmp_path / "codelets.cpp")
     result = programs.run(PROGRAMS / "faults.cpp", arguments=["misspelt field"], folder=tmp_path)
     assert "has no field 'date'" in result.stdout
+
+
+def test_popc_says_what_it_is_and_refuses_instructions_of_the_chip(programs):
+    def ran(*words):
+        command = [programs.place.prefix / "bin" / "popc", *words]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        return result.returncode, result.stdout + result.stderr
+
+    code, version = ran("--version")
+    assert (code, version.split()[2]) == (0, "3.3.0")
+    assert ran("--list-targets") == (0, "ipu1\nipu2\ncpu\n")
+    code, words = ran("-S", "codelets.cpp", "-o", "codelets.S")
+    assert code == 1
+    assert "popc -S writes instructions of the chip, which this machine does not have" in words
+    assert ran("codelets.cpp")[0] == 2
+    code, words = ran("codelets.S", "-o", "codelets.gp")
+    assert (code, "Received: 'codelets.S'" in words) == (1, True)
 
 
 def test_a_library_of_the_vendor_fails_by_symbol(programs, tmp_path):

@@ -72,7 +72,7 @@ def test_options_of_the_environment_write_reports(programs, tmp_path):
         '{"a": "\\n"}',
     ):
         assert "must be a JSON object, such as" in ran(wrong)
-    assert ran(' { "a.b" : "c" , "d" : 1e-3 } ') == ran("{}") == "no error\n"
+    assert ran(' { "opt.b" : "c" , "debug.d" : 1e-3 } ') == ran("{}") == "no error\n"
     assert 'autoReport.all is "true" or "false". Received: "2"' in ran('{"autoReport.all": 2}')
 
 

@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <limits>
 #include <utility>
 
 #include <arch/gc_tile_defines.h>
 
 typedef _Float16 half;
-typedef unsigned rptsize_t;
 
 namespace ipu_tf_device {
 
@@ -115,6 +115,11 @@ inline T get(const ShortVector<T, n>& a) {
 // The worker that runs, of vertices that run on all.
 inline thread_local unsigned worker = 0;
 
+using Float2 = ShortVector<float, 2>;
+using Half2 = ShortVector<half, 2>;
+using Half4 = ShortVector<half, 4>;
+using Int2 = ShortVector<int, 2>;
+
 }  // namespace ipu_tf_device
 
 template <typename T, unsigned n>
@@ -124,70 +129,53 @@ struct std::tuple_element<i, ipu_tf_device::ShortVector<T, n>> {
   using type = T;
 };
 
+// A codelet with short vectors of its own under these names has them (codelets.cc).
+#ifndef IPU_TF_OWN_VECTORS
 using float2 = ipu_tf_device::ShortVector<float, 2>;
 using float4 = ipu_tf_device::ShortVector<float, 4>;
 using half2 = ipu_tf_device::ShortVector<half, 2>;
 using half4 = ipu_tf_device::ShortVector<half, 4>;
 using half8 = ipu_tf_device::ShortVector<half, 8>;
-using int2 = ipu_tf_device::ShortVector<int, 2>;
-using int4 = ipu_tf_device::ShortVector<int, 4>;
-using uint2 = ipu_tf_device::ShortVector<unsigned, 2>;
-using uint4 = ipu_tf_device::ShortVector<unsigned, 4>;
-using short2 = ipu_tf_device::ShortVector<short, 2>;
-using short4 = ipu_tf_device::ShortVector<short, 4>;
-using ushort2 = ipu_tf_device::ShortVector<unsigned short, 2>;
-using ushort4 = ipu_tf_device::ShortVector<unsigned short, 4>;
 using char2 = ipu_tf_device::ShortVector<signed char, 2>;
 using char4 = ipu_tf_device::ShortVector<signed char, 4>;
 using uchar2 = ipu_tf_device::ShortVector<unsigned char, 2>;
 using uchar4 = ipu_tf_device::ShortVector<unsigned char, 4>;
-
-extern "C" unsigned ipu_tf_codelet_random(void);
-
-// Random bits of the tile: the same for the same program.
-inline unsigned __builtin_ipu_urand32() { return ipu_tf_codelet_random(); }
-inline unsigned long long __builtin_ipu_urand64() {
-  return static_cast<unsigned long long>(ipu_tf_codelet_random()) << 32 | ipu_tf_codelet_random();
-}
-
-// A register of the worker: its number, CSR_W_WSR__INDEX, is the only one there is.
-inline unsigned __builtin_ipu_get(int) { return ipu_tf_device::worker; }
-
-// Cycles of the tile until now, given the issue slots of this call.
-extern "C" unsigned long ipu_tf_codelet_cycles(unsigned long slots);
-
-// There only if a codelet calls it, so that its library says whether one does.
-extern "C" __attribute__((noinline)) inline unsigned long ipu_tf_reads_cycles() {
-  unsigned long slots = 0;
-#ifdef IPU_TF_COUNTED
-  asm volatile("movq %%r15, %0" : "=r"(slots) : : "memory");
+using short2 = ipu_tf_device::ShortVector<short, 2>;
+using short4 = ipu_tf_device::ShortVector<short, 4>;
+using ushort2 = ipu_tf_device::ShortVector<unsigned short, 2>;
+using ushort4 = ipu_tf_device::ShortVector<unsigned short, 4>;
+using int2 = ipu_tf_device::ShortVector<int, 2>;
+using int4 = ipu_tf_device::ShortVector<int, 4>;
+using uint2 = ipu_tf_device::ShortVector<unsigned, 2>;
+using uint4 = ipu_tf_device::ShortVector<unsigned, 4>;
+using longlong2 = ipu_tf_device::ShortVector<long long, 2>;
+using longlong4 = ipu_tf_device::ShortVector<long long, 4>;
+using rptsize_t = unsigned;
 #endif
-  return ipu_tf_codelet_cycles(slots);
-}
 
-inline unsigned __builtin_ipu_get_scount_l() { return static_cast<unsigned>(ipu_tf_reads_cycles()); }
-inline unsigned __builtin_ipu_get_scount_u() { return static_cast<unsigned>(ipu_tf_reads_cycles() >> 32); }
+constexpr half operator""_h(long double number) { return static_cast<half>(number); }
 
-namespace ipu_tf_device {
-
-#define IPU_TF_PICK(NAME, OP)                                                             \
-  template <typename T>                                                                   \
-  inline T NAME(T a, T b) {                                                               \
-    return a OP b ? a : b;                                                                \
-  }                                                                                       \
-  template <typename T, unsigned n>                                                       \
-  inline ShortVector<T, n> NAME(const ShortVector<T, n>& a, const ShortVector<T, n>& b) { \
-    ShortVector<T, n> result;                                                             \
-    for (unsigned i = 0; i < n; ++i) result.v[i] = a.v[i] OP b.v[i] ? a.v[i] : b.v[i];    \
-    return result;                                                                        \
-  }
-IPU_TF_PICK(Min, <)
-IPU_TF_PICK(Max, >)
-#undef IPU_TF_PICK
-
-}  // namespace ipu_tf_device
-
-#define __builtin_ipu_min ipu_tf_device::Min
-#define __builtin_ipu_max ipu_tf_device::Max
+#ifndef __STDCPP_FLOAT16_T__
+// What is known of half, which the standard library of C++17 leaves out.
+template <>
+struct std::numeric_limits<half> : std::numeric_limits<float> {
+  static constexpr half min() noexcept { return 0x1p-14f; }
+  static constexpr half max() noexcept { return 65504.0f; }
+  static constexpr half lowest() noexcept { return -65504.0f; }
+  static constexpr half epsilon() noexcept { return 0x1p-10f; }
+  static constexpr half denorm_min() noexcept { return 0x1p-24f; }
+  static constexpr half round_error() noexcept { return 0.5f; }
+  static constexpr half infinity() noexcept { return std::numeric_limits<float>::infinity(); }
+  static constexpr half quiet_NaN() noexcept { return std::numeric_limits<float>::quiet_NaN(); }
+  static constexpr half signaling_NaN() noexcept { return std::numeric_limits<float>::signaling_NaN(); }
+  static constexpr int digits = 11;
+  static constexpr int digits10 = 3;
+  static constexpr int max_digits10 = 5;
+  static constexpr int min_exponent = -13;
+  static constexpr int min_exponent10 = -4;
+  static constexpr int max_exponent = 16;
+  static constexpr int max_exponent10 = 4;
+};
+#endif
 
 #endif  // IPU_TF_POPLAR_DEVICE_IPUDEF_H_

@@ -214,6 +214,69 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
        p.graph.addCodelets(text);
        p.Add("A", {{"d", 1.0f}});
      }},
+    {"unknown option", [](Parts& p) { p.Run({{"reports.all", "true"}}); }},
+    {"misspelt option", [](Parts& p) { p.Run({{"debug.allowOutofMemory", "true"}}); }},
+    {"value of an option", [](Parts& p) { p.Run({{"debug.allowOutOfMemory", "yes"}}); }},
+    {"elements over a short span",
+     [](Parts& p) {
+       std::stringstream text(
+           "#include <poplar/Vertex.hpp>\nclass A : public poplar::Vertex { public: poplar::Input<poplar::Vector<int, "
+           "poplar::VectorLayout::SHORT_SPAN>> in; void compute() {} };\n");
+       p.graph.addCodelets(text);
+       p.Add("A", {{"in", p.Mapped(INT, {2048}, "in")}});
+       p.Run();
+     }},
+    {"matrix unit",
+     [](Parts& p) {
+       std::stringstream text(
+           "#include <poplar/Vertex.hpp>\nclass A : public poplar::Vertex { public: void compute() {\n"
+           "  __builtin_ipu_ld128putcs(0); } };\n");
+       p.graph.addCodelets(text);
+     }},
+    {"program as codelets", [](Parts& p) { p.graph.addCodelets("/proc/self/exe"); }},
+    {"flat tensors needed",
+     [](Parts& p) {
+       Tensor matrix = p.x.reshape({2, 2});
+       p.graph.reorderToSimplify(&matrix, {});
+     }},
+    {"estimator of no codelet",
+     [](Parts& p) { p.graph.registerPerfEstimator("tests::Worker", [](const auto&, const auto&) { return 1; }); }},
+    {"dimension of a field", [](Parts& p) { p.graph.getMaxFieldDim("tests::Workers", "data", 1); }},
+    {"options that are no JSON",
+     [](Parts&) {
+       OptionFlags options;
+       readJSON("[]", options);
+     }},
+    {"unknown system", [](Parts&) { Target::createIPUTarget(1, "GC200"); }},
+    {"no clones", [](Parts& p) { p.graph.cloneN(p.x, 0); }},
+    {"unmapped constant",
+     [](Parts& p) {
+       p.graph.addConstant(INT, {1}, 1, "k");
+       p.Run();
+     }},
+    {"written constant",
+     [](Parts& p) {
+       const Tensor k = p.graph.addConstant(INT, {2}, 1, "k");
+       p.graph.setTileMapping(k, 0);
+       p.Add("tests::Workers", {{"data", k}});
+     }},
+    {"matrix for a list", [](Parts& p) { p.Add("tests::Workers", {{"data", p.x.reshape({2, 2})}}); }},
+    {"value of an edge", [](Parts& p) { p.graph.setInitialValue(p.Add("tests::Workers", {})["data"], 1); }},
+    {"edge of a value", [](Parts& p) { p.graph.connect(p.Add("tests::Increment", {})["limit"], p.x[0]); }},
+    {"number for a list", [](Parts& p) { p.graph.setInitialValue(p.Add("tests::Outside", {})["list"], 1); }},
+    {"size of a number", [](Parts& p) { p.graph.setFieldSize(p.Add("tests::Increment", {})["limit"], 2); }},
+    {"handle twice",
+     [](Parts& p) {
+       p.graph.createHostRead("x", p.x);
+       p.graph.createHostRead("x", p.y);
+     }},
+    {"stream backwards", [](Parts& p) { Copy(p.x, p.graph.addHostToDeviceFIFO("in", INT, 4)); }},
+    {"row of no integer",
+     [](Parts& p) { Copy(p.x, p.graph.addRemoteBuffer("rows", INT, 4, 2), p.Mapped(FLOAT, {1}, "row")); }},
+    {"row that is missing", [](Parts& p) { Copy(p.x, p.graph.addRemoteBuffer("rows", INT, 4, 2)); }},
+    {"empty tensor", [](Parts& p) { p.graph.setTileMapping(Tensor(), 0); }},
+    {"shape of another size", [](Parts& p) { p.x.reshape({3}); }},
+    {"function of no graph", [](Parts& p) { Engine(p.graph, Call(Function())); }},
     {"crash",
      [](Parts& p) {
        p.Add("tests::Crash", {{"value", p.x[0]}}, 9);
@@ -369,6 +432,12 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
     {"virtual graph of a tile twice", [](Parts& p) { p.graph.createVirtualGraph({1, 2, 1}); }},
     {"virtual graph of other tiles", [](Parts& p) { p.graph.createVirtualGraph(2, 4).createVirtualGraph({0, 1, 2}); }},
     {"virtual graph of too many tiles", [](Parts& p) { p.graph.createVirtualGraph(1, 1473); }},
+    {"endless loop of an executable",
+     [](Parts& p) {
+       p.graph.setInitialValue(p.x, 1);
+       const Executable executable = compileGraph(p.graph, {RepeatWhileTrue(Sequence(), p.x[0], Sequence())});
+       Engine(executable, {{"target.hostSyncTimeout", "0.1"}}).loadAndRun(p.device);
+     }},
     {"endless loop",
      [](Parts& p) {
        p.graph.setInitialValue(p.x, 1);

@@ -4,12 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
-#include <ipudef.h>
+#include <ipu_builtins.h>
+#include <poplar/StackSizeDefs.hpp>
 
 #define IS_EXTERNAL_CODELET(IS_EXTERNAL)
 #define WORKER_ALIGN
-#define DEF_STACK_USAGE(BYTES, FUNCTION)
 #define NAME_VERTEX(...)
 // __attribute__((target("supervisor"))): the host has one kind of thread.
 #define target(MODE) unused
@@ -38,9 +39,9 @@ class SupervisorVertex {
 };
 
 template <bool is_supervisor>
-class SupervisorVertexIf : public Vertex {};
+using SupervisorVertexIf = std::conditional_t<is_supervisor, SupervisorVertex, Vertex>;
 template <bool is_multi>
-class MultiVertexIf : public Vertex {};
+using MultiVertexIf = std::conditional_t<is_multi, MultiVertex, Vertex>;
 
 enum class VectorLayout {
   NOT_VECTOR,

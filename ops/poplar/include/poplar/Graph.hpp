@@ -29,6 +29,7 @@
 #include <poplar/Target.hpp>
 #include <poplar/Tensor.hpp>
 #include <poplar/Type.hpp>
+#include <poplar/VertexIntrospector.hpp>
 
 namespace poplar {
 inline namespace ipu_tf {
@@ -76,6 +77,7 @@ enum class TensorCloneMethod {
   PRESERVE_ORDER_UNLESS_ALIASES,
   GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES
 };
+enum class TensorCloneDuplicationMethod { DUPLICATE_BY_OUTER_DIMENSION, DUPLICATE_BY_TILE_CONTIGUOUS_REGION };
 
 // How many copies of a graph run side by side, each on its share of the tiles.
 class replication_factor {
@@ -174,6 +176,21 @@ class Graph {
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
   Tensor clone(const Tensor& tensor, const DebugContext& debugContext = {},
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
+  // The clones one after the other, along the first dimension.
+  Tensor cloneN(const Type& type, const Tensor& tensor, std::size_t N, const DebugContext& debugContext = {},
+                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES,
+                TensorCloneDuplicationMethod duplication = TensorCloneDuplicationMethod::DUPLICATE_BY_OUTER_DIMENSION);
+  Tensor cloneN(const Tensor& tensor, std::size_t N, const DebugContext& debugContext = {},
+                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES,
+                TensorCloneDuplicationMethod duplication = TensorCloneDuplicationMethod::DUPLICATE_BY_OUTER_DIMENSION);
+  // For each contiguous range of a variable among these ranges of the flattened tensor, the ranges that make it up, in
+  // its order.
+  std::vector<std::vector<Interval>> getSortedContiguousRegions(const Tensor& tensor, ArrayRef<Interval> regions,
+                                                                bool removeAliasedIntervals = false) const;
+  // Puts a flat tensor into the order of its variables, and the others in the same way.
+  void reorderToSimplify(Tensor* tensor, ArrayRef<Tensor*> others, bool requireSimplestOrder = true) const;
+  // The tensor with one element along each dimension that repeats one.
+  Tensor findUnbroadcastTensor(const Tensor& tensor) const;
 
   void setTileMapping(VertexRef vertex, unsigned tile);
   void setTileMapping(const Tensor& tensor, unsigned tile);
@@ -225,6 +242,8 @@ class Graph {
   // Issue slots of the vertex, for the cost model.
   void setPerfEstimate(const VertexRef& vertex, std::uint64_t cycles, std::uint64_t flops = 0);
   void setCycleEstimate(const VertexRef& vertex, std::uint64_t cycles) { setPerfEstimate(vertex, cycles); }
+  // Estimates the vertices of a type that have no estimate of their own, when an engine is made.
+  void registerPerfEstimator(StringRef vertexType, PerfEstimateFunc estimator);
 
   // Compiles codelets with g++, or finds them compiled; raises graph_program_compilation_error with the compiler's
   // words.
@@ -234,6 +253,9 @@ class Graph {
   void addCodelets(std::stringstream& stream, StringRef compileFlags = "",
                    CodeletFileType type = CodeletFileType::CppSource, StringRef targetName = "");
   bool hasCodelet(StringRef codeletName) const;
+  // The highest number of a field, and the most elements along a dimension of one.
+  double getMaxVertexFieldValue(StringRef vertexType, StringRef field) const;
+  std::size_t getMaxFieldDim(StringRef vertexType, StringRef field, unsigned dimension) const;
 
   void createHostWrite(StringRef handle, const Tensor& tensor, bool rearrangeOnHost = false);
   void createHostRead(StringRef handle, const Tensor& tensor, bool rearrangeOnHost = false);
@@ -266,6 +288,7 @@ class Graph {
   void SetElements(const Tensor& tensor, const detail::Values& values, bool is_scalar);
   std::uint32_t GlobalTile(unsigned tile, const char* what) const;
   static Target WithTiles(Target target, unsigned ipus, unsigned tiles_per_ipu);
+  std::uint32_t TypeNumber(const char* call, StringRef name) const;
 
   std::shared_ptr<detail::GraphState> state_;
   Target target_;

@@ -3,6 +3,7 @@
 #define IPU_TF_POPLAR_OPTION_FLAGS_HPP_
 
 #include <initializer_list>
+#include <iosfwd>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,6 +40,10 @@ class OptionFlags {
  private:
   std::map<std::string, std::string> options_;
 };
+
+// Sets the options of a JSON object of strings, numbers and booleans; raises parse_error for other text.
+void readJSON(StringRef text, OptionFlags& options);
+void readJSON(std::istream& stream, OptionFlags& options);
 
 }  // namespace ipu_tf
 }  // namespace poplar

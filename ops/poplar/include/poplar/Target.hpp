@@ -40,11 +40,16 @@ class Target {
   unsigned getVectorWidth(const Type& type) const;
   unsigned getFloatVectorWidth() const { return 2; }
   unsigned getHalfVectorWidth() const { return 4; }
+  // Columns of the matrix unit for these types; 0 for types that it does not take.
+  unsigned getNumConvUnits(const Type& activations, const Type& partials) const;
   // "ipu1", "ipu2" or "cpu".
   const std::string& getTargetArchString() const { return version_; }
+  const std::string& getTargetSystemString() const { return version_; }
 
-  // A target of the machine, without a device of it.
+  // A target of the machine, without a device of it: of "ipu1" or "ipu2", or of a system such as "IPU-POD16".
   static Target createIPUTarget(unsigned numIPUs, StringRef system, const OptionFlags& options = {});
+  static Target createIPUTarget(unsigned numIPUs, unsigned tilesPerIPU, StringRef system,
+                                const OptionFlags& options = {});
   // One tile with one worker and no rules of tiles.
   static Target createCPUTarget(bool accurateHalf = false, unsigned numIPUs = 1);
 
@@ -65,6 +70,9 @@ class Target {
   unsigned exchange_bytes_per_cycle_ = 0;
   double clock_hz_ = 0;
 };
+
+// The version of the vendor's API whose names are here: "3.3.0".
+std::string versionString();
 
 }  // namespace ipu_tf
 }  // namespace poplar

@@ -14,6 +14,7 @@
 #include <poplar/Interval.hpp>
 #include <poplar/StringRef.hpp>
 #include <poplar/Type.hpp>
+#include <poplar/VariableRef.hpp>
 
 namespace poplar {
 inline namespace ipu_tf {
@@ -48,6 +49,8 @@ class Tensor {
   // The box from `begin` to the place before `end`; later dimensions stay whole.
   Tensor slice(ArrayRef<std::size_t> begin, ArrayRef<std::size_t> end) const;
   std::vector<Tensor> slices(ArrayRef<Interval> intervals, unsigned dimension = 0) const;
+  // For each list, its ranges one after the other.
+  std::vector<Tensor> slices(const std::vector<std::vector<Interval>>& lists, unsigned dimension = 0) const;
   Tensor subSample(unsigned stride, unsigned dimension) const;
   Tensor upsample(unsigned scale, unsigned dimension, UpsampleMethod method = UpsampleMethod::REPEAT) const;
   Tensor broadcast(unsigned n, unsigned dimension) const;
@@ -78,6 +81,8 @@ class Tensor {
   bool intersectsWith(const Tensor& other) const;
   // The ranges of the flattened tensor that are contiguous in a variable.
   std::vector<Interval> getContiguousRegions() const;
+  // The same ranges as elements of their variables.
+  std::vector<VariableInterval> getVarRegions() const;
   // Names of the variables, shape and type.
   std::string getDebugStr() const;
 

@@ -36,6 +36,7 @@ IPU_TF_POPLAR_ERROR(index_error, poplar_error);
 IPU_TF_POPLAR_ERROR(invalid_machine_model, poplar_error);
 IPU_TF_POPLAR_ERROR(invalid_option, poplar_error);
 IPU_TF_POPLAR_ERROR(invalid_tile_mapping, poplar_error);
+IPU_TF_POPLAR_ERROR(link_error, poplar_error);
 IPU_TF_POPLAR_ERROR(parse_error, poplar_error);
 IPU_TF_POPLAR_ERROR(stream_connection_error, poplar_error);
 IPU_TF_POPLAR_ERROR(tensor_creation_error, poplar_error);
@@ -44,12 +45,31 @@ IPU_TF_POPLAR_ERROR(type_error, poplar_error);
 IPU_TF_POPLAR_ERROR(unknown_field, poplar_error);
 IPU_TF_POPLAR_ERROR(unknown_vertex_type, poplar_error);
 
-// The machine cannot go on.
+// The machine cannot go on. This one raises none of them: its devices do not fail.
 IPU_TF_POPLAR_ERROR(runtime_error, poplar_error);
 IPU_TF_POPLAR_ERROR(system_runtime_error, runtime_error);
-IPU_TF_POPLAR_ERROR(unknown_runtime_error, runtime_error);
+IPU_TF_POPLAR_ERROR(unknown_runtime_error, system_runtime_error);
+IPU_TF_POPLAR_ERROR(unrecoverable_runtime_error, system_runtime_error);
 
 #undef IPU_TF_POPLAR_ERROR
+
+// What makes a device usable again.
+enum class RecoveryAction { IPU_RESET, PARTITION_RESET, FULL_RESET };
+
+inline std::string toString(RecoveryAction action) {
+  if (action == RecoveryAction::IPU_RESET) return "IPU_RESET";
+  return action == RecoveryAction::PARTITION_RESET ? "PARTITION_RESET" : "FULL_RESET";
+}
+
+struct recoverable_runtime_error : system_runtime_error {
+  explicit recoverable_runtime_error(RecoveryAction action, const std::string& message,
+                                     const std::string& type = "recoverable_runtime_error")
+      : system_runtime_error(message, type), action_(action) {}
+  RecoveryAction getRecoveryAction() const { return action_; }
+
+ private:
+  RecoveryAction action_;
+};
 
 }  // namespace ipu_tf
 }  // namespace poplar

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <poplar/Target.hpp>
 #include <poplar/exceptions.hpp>
 
 #include "../poplar/codelets.h"
@@ -12,7 +13,17 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: popc [FLAG...] FILE.cpp... -o FILE.gp\n"
-    "Compiles codelets for the simulated machine. Flags go to the compiler; --target is read and left out.\n";
+    "Compiles codelets for the simulated machine. Flags go to the compiler; --target is read and left out.\n"
+    "--version and --list-targets print what their names say.\n";
+
+// Whether a word is an option with its value behind "=", with one dash or two.
+bool IsTarget(const std::string& word) { return word.rfind("--target=", 0) == 0 || word.rfind("-target=", 0) == 0; }
+
+bool IsSource(const std::string& word) {
+  const std::size_t dot = word.rfind('.');
+  const std::string suffix = dot == std::string::npos ? "" : word.substr(dot);
+  return suffix != ".gp" && suffix != ".S" && suffix != ".s" && suffix != ".o" && suffix != ".so";
+}
 
 int Compile(const std::vector<std::string>& words) {
   std::string output;
@@ -21,16 +32,29 @@ int Compile(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     const bool has_next = i + 1 < words.size();
+    if (word == "--version" || word == "--list-targets") {
+      // Makefiles take the third word.
+      const std::string version = "POPLAR version " + poplar::versionString() + " (the simulated machine of ipu_tf)\n";
+      std::cout << (word == "--version" ? version : "ipu1\nipu2\ncpu\n");
+      return 0;
+    }
+    if (word == "-S" || word == "--S" || word == "--emit-llvm") {
+      throw poplar::poplar_error("popc " + word +
+                                 " writes instructions of the chip, which this machine does not have.");
+    }
     if (word == "-o" && has_next) {
       output = words[++i];
-    } else if (word == "--target" && has_next) {
+    } else if ((word == "--target" || word == "-target") && has_next) {
       ++i;
-    } else if (word.rfind("--target=", 0) == 0) {
+    } else if (IsTarget(word)) {
       continue;
     } else if ((word == "-I" || word == "-D") && has_next) {
       flags += " " + word + words[++i];
     } else if (word[0] == '-') {
       flags += " " + word;
+    } else if (!IsSource(word)) {
+      throw poplar::poplar_error(
+          "popc takes sources in C++ or C; assembly, and files that it wrote, are none. Received: '" + word + "'.");
     } else {
       text += "#include \"" + poplar::detail::RealPath(word) + "\"\n";
     }

@@ -200,6 +200,12 @@ unsigned ipu_tf_codelet_random(void) {
   return static_cast<unsigned>(poplar::detail::Mixed(*state += poplar::detail::kRandomStep) >> 32);
 }
 
+unsigned ipu_tf_codelet_tile(void) {
+  const poplar::detail::RunningVertex& running = poplar::detail::Running();
+  const poplar::detail::GraphState* const graph = running.graph;
+  return graph == nullptr ? 0 : graph->vertices[running.vertex].tile;
+}
+
 // A worker issues in one cycle of as many as there are workers.
 unsigned long ipu_tf_codelet_cycles(unsigned long slots) {
   const poplar::detail::RunningVertex& running = poplar::detail::Running();

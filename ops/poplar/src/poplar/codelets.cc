@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -18,9 +19,9 @@
 
 #include <poplar/exceptions.hpp>
 
+#include "environment.h"
 #include "instruction_counts.h"
 #include "prefix.h"
-#include "vertex_classes.h"
 
 extern char** environ;
 
@@ -30,7 +31,7 @@ namespace detail {
 namespace {
 
 // Changes with the layout of fields and with what codelets export.
-constexpr const char* kVersion = "ipu_tf codelets 3";
+constexpr const char* kVersion = "ipu_tf codelets 4";
 
 // Rounding is that of the codelet's operations one by one: no fused multiply-adds but those it calls.
 const std::vector<std::string>& CompileFlags() {
@@ -215,7 +216,7 @@ std::string Registration(const std::string& source, const std::vector<VertexClas
     for (const Field& field : one.type.fields) {
       text << "  \"" << field.name << ' ' << int(field.kind) << ' ' << int(field.direction) << ' '
            << int(field.type.kind()) << ' ' << field.offset << ' ' << field.alignment << ' ' << field.has_count << ' '
-           << field.rows_have_count << "\\n\"\n";
+           << field.rows_have_count << ' ' << field.most_elements << "\\n\"\n";
     }
   }
   text << "  \"\";\nextern \"C\" void (*const ipu_tf_compute[])(void*) = {\n";
@@ -230,15 +231,20 @@ std::string Registration(const std::string& source, const std::vector<VertexClas
   return text.str();
 }
 
+constexpr const char* kNotOurs =
+    ". What was built with the vendor's SDK, for the chip or against its libraries, does not run here. Give "
+    "addCodelets the "
+    "source.";
+
 std::vector<std::shared_ptr<const VertexType>> Load(const std::string& library, const std::string& what) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) throw file_load_error("The codelets of " + what + " do not load: " + dlerror() + ".");
+  if (handle == nullptr) throw file_load_error("The codelets of " + what + " do not load: " + dlerror() + kNotOurs);
   const auto* description = static_cast<const char*>(dlsym(handle, "ipu_tf_vertices"));
   auto* const* functions = static_cast<void (*const*)(void*)>(dlsym(handle, "ipu_tf_compute"));
   const auto* kinds = static_cast<const unsigned char*>(dlsym(handle, "ipu_tf_kinds"));
   const auto* counted = static_cast<const char*>(dlsym(handle, "ipu_tf_counted"));
   if (description == nullptr || functions == nullptr || kinds == nullptr || counted == nullptr) {
-    throw file_load_error("The file " + what + " holds no codelets of this machine.");
+    throw file_load_error("The file " + what + " holds no codelets of this machine" + kNotOurs);
   }
   std::istringstream text(description);
   std::vector<std::shared_ptr<const VertexType>> found;
@@ -258,7 +264,7 @@ std::vector<std::shared_ptr<const VertexType>> Load(const std::string& library, 
       int direction = 0;
       int element = 0;
       text >> field.name >> kind >> direction >> element >> field.offset >> field.alignment >> field.has_count >>
-          field.rows_have_count;
+          field.rows_have_count >> field.most_elements;
       field.kind = static_cast<FieldKind>(kind);
       field.direction = static_cast<Direction>(direction);
       field.type = Type(static_cast<Type::Kind>(element));
@@ -304,6 +310,13 @@ bool IsLibrary(const std::string& path) {
   char magic[4] = {};
   stream.read(magic, sizeof magic);
   return std::memcmp(magic, "\177ELF", sizeof magic) == 0;
+}
+
+// Whether a codelet declares float2 for all its code, as that of ipudef.h is; headers for models do.
+bool HasOwnVectors(const std::string& text) {
+  static const std::string kDeclaration = "\nusing float2 ";
+  const std::size_t first = text.find(kDeclaration);
+  return first != std::string::npos && text.find(kDeclaration, first + 1) != std::string::npos;
 }
 
 // A folder for the files of one compilation, deleted with them at the end.
@@ -354,7 +367,9 @@ std::string CompileToLibrary(const std::string& source, const std::string& flags
   // The name of the library is a digest of all that it depends on: the text with its headers, flags, compiler.
   Write(work.File("probe.cpp"), "static const char* ipu_tf_compiler = __VERSION__;\n#include " + Quoted(source) + "\n");
   run({"-E", "-P", work.File("probe.cpp"), "-o", work.File("probe.ii")});
-  std::string all = std::string(kVersion) + kCallers + Read(work.File("probe.ii"));
+  const std::string text = Read(work.File("probe.ii"));
+  if (HasOwnVectors(text)) command.push_back("-DIPU_TF_OWN_VECTORS");
+  std::string all = std::string(kVersion) + kCallers + text;
   for (const std::string& word : command) all += '\0' + word;
   const std::string library = cache + "/" + Digest(all) + ".so";
   if (Exists(library)) return library;
@@ -464,7 +479,10 @@ std::vector<std::shared_ptr<const VertexType>> CompileCodelets(const std::string
                           " holds codelets compiled for the chip, which this machine does not run. " +
                           "Give addCodelets the source.");
   }
-  return Load(CompileToLibrary(RealPath(source), flags, what), what);
+  const auto started = std::chrono::steady_clock::now();
+  const std::string library = CompileToLibrary(RealPath(source), flags, what);
+  LogTime("compiled codelets of " + what + ", or found them compiled", started);
+  return Load(library, what);
 }
 
 std::string WriteToCache(const std::string& text, const std::string& suffix) {

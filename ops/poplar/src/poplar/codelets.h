@@ -30,9 +30,10 @@ struct Field {
   Direction direction = Direction::kNone;
   Type type;
   std::uint32_t offset = 0;
-  std::uint32_t alignment = 1;   // Bytes, of the first element.
-  bool has_count = false;        // A count follows the pointer.
-  bool rows_have_count = false;  // The same for the rows of a list.
+  std::uint32_t alignment = 1;               // Bytes, of the first element.
+  bool has_count = false;                    // A count follows the pointer.
+  bool rows_have_count = false;              // The same for the rows of a list.
+  std::uint32_t most_elements = 0xffffffff;  // That the count of a row holds.
 
   bool IsEdge() const { return kind >= FieldKind::kEdge; }
   bool IsRead() const { return direction == Direction::kInput || direction == Direction::kInOut; }
@@ -60,6 +61,16 @@ struct VertexType {
   // The place of a field; raises unknown_field, which lists the fields there are.
   std::uint32_t FieldOf(const std::string& field) const;
 };
+
+// A class of codelets in a library.
+struct VertexClass {
+  std::string cpp_name;            // As C++ writes it.
+  std::vector<std::string> names;  // Normal names; enumerators may be written in two ways.
+  VertexType type;
+};
+
+// The classes derived from poplar::Vertex, MultiVertex or SupervisorVertex in a library with debug information.
+std::vector<VertexClass> FindVertexClasses(const std::string& library);
 
 // The same as `compute`, of a build for CountedCall that is compiled at its first use.
 void (*CountedFunction(const VertexType& type))(void*);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 
@@ -6,6 +7,7 @@
 #include <poplar/exceptions.hpp>
 
 #include "compiled.h"
+#include "environment.h"
 #include "profile.h"
 
 namespace poplar {
@@ -35,6 +37,7 @@ class Compiler {
     CheckMemory(graph_, may_overflow);
     PlaceVariables();
     BucketVertices();
+    EstimateVertices(&graph_, {first_edge_, edges_, first_value_, values_});
     result_->sets.resize(graph_.compute_sets.size());
     for (std::uint32_t set = 0; set < graph_.compute_sets.size(); ++set) CompileSet(set);
     PlaceScratch();
@@ -44,10 +47,7 @@ class Compiler {
   }
 
  private:
-  bool IsOn(const char* option) const {
-    const auto found = result_->options.find(option);
-    return found != result_->options.end() && found->second == "true";
-  }
+  bool IsOn(const char* option) const { return IsTrue(result_->options, option); }
 
   // Constants that `connect` made are on the tile of their vertex.
   void PlaceConstants() {
@@ -281,7 +281,13 @@ std::shared_ptr<const Compiled> Compile(std::shared_ptr<GraphState> graph, Array
 Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs, const OptionFlags& options,
                         ProgressFunc progress, const DebugContext&) {
   Executable executable;
-  executable.compiled_ = detail::Compile(detail::GraphAccess::Shared(graph), programs, options);
+  const auto started = std::chrono::steady_clock::now();
+  const auto state = detail::GraphAccess::Shared(graph);
+  executable.compiled_ = detail::Compile(state, programs, detail::EngineOptions(options));
+  detail::LogTime("compiled a graph of " + std::to_string(state->variables.size()) + " variables, " +
+                      std::to_string(state->vertices.size()) + " vertices and " + std::to_string(state->edges.size()) +
+                      " edges",
+                  started);
   if (progress) progress(1, 1);
   return executable;
 }

@@ -101,6 +101,16 @@ void CheckMemory(const GraphState& graph, bool may_overflow);
 // Bytes of variables on each tile.
 std::vector<std::uint64_t> VariableBytes(const GraphState& graph);
 
+// Edges and field values by vertex: those of vertex v are the numbers [first[v], first[v + 1]) of the list.
+struct ItemsOfVertices {
+  const std::vector<std::uint64_t>& first_edge;
+  const std::vector<std::uint32_t>& edges;
+  const std::vector<std::uint64_t>& first_value;
+  const std::vector<std::uint32_t>& values;
+};
+// Gives the vertices without an estimate that of the function which is registered for their type.
+void EstimateVertices(GraphState* graph, const ItemsOfVertices& items);
+
 // The rules of one compute set: edges [first, last) of these numbers.
 struct SetEdges {
   const std::vector<std::uint32_t>& vertices;  // Of the compute set.

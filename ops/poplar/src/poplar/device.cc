@@ -13,19 +13,46 @@ namespace poplar {
 inline namespace ipu_tf {
 namespace {
 
-// Tiles, bytes of a tile and clock as in ipu_tf/machine/target.py, which names the sources.
+// Tiles, bytes of a tile, clock and columns of the matrix unit as in ipu_tf/machine/target.py, which names the sources.
 struct Chip {
   const char* version;
   unsigned tiles;
   unsigned tile_bytes;
   double clock_hz;
+  unsigned conv_units;
 };
-constexpr Chip kChips[] = {{"ipu1", 1216, 256 * 1024, 1.6e9}, {"ipu2", 1472, 624 * 1024, 1.33e9}};
+constexpr Chip kChips[] = {{"ipu1", 1216, 256 * 1024, 1.6e9, 8}, {"ipu2", 1472, 624 * 1024, 1.33e9, 16}};
 constexpr unsigned kMostIpus = 64;
+
+// What the names of systems begin with, and their chips; the clock as in ipu_tf/machine/target.py.
+struct System {
+  const char* name;
+  const char* version;
+  double clock_hz;
+};
+constexpr System kSystems[] = {{"IPU-POD", "ipu2", 1.33e9}, {"IPU-M2000", "ipu2", 1.33e9}, {"BOW-", "ipu2", 1.85e9}};
+
+IPUModel ModelOf(const std::string& system) {
+  for (const System& one : kSystems) {
+    if (system.rfind(one.name, 0) != 0) continue;
+    IPUModel model(one.version);
+    model.tileClockFrequency = one.clock_hz;
+    return model;
+  }
+  if (system != "ipu1" && system != "ipu2") {
+    throw invalid_machine_model(
+        "Target::createIPUTarget: systems are \"ipu1\", \"ipu2\", and names that begin with IPU-POD, "
+        "IPU-M2000 or BOW-. Received: \"" +
+        system + "\".");
+  }
+  return IPUModel(system.c_str());
+}
 
 bool IsPowerOfTwo(unsigned n) { return n != 0 && (n & (n - 1)) == 0; }
 
 }  // namespace
+
+std::string versionString() { return "3.3.0"; }
 
 std::size_t Target::getTypeSize(const Type& type) const { return detail::TypeBytes(type); }
 
@@ -34,9 +61,23 @@ unsigned Target::getVectorWidth(const Type& type) const {
   return std::max(1u, getDataPathWidth() / 8 / bytes);
 }
 
-Target Target::createIPUTarget(unsigned numIPUs, StringRef system, const OptionFlags&) {
-  IPUModel model(std::string(system).c_str());
+unsigned Target::getNumConvUnits(const Type& activations, const Type& partials) const {
+  const bool is_half = activations == HALF && (partials == HALF || partials == FLOAT);
+  if (!is_half && !(activations == FLOAT && partials == FLOAT)) return 0;
+  for (const Chip& chip : kChips) {
+    if (version_ == chip.version) return chip.conv_units;
+  }
+  return 0;
+}
+
+Target Target::createIPUTarget(unsigned numIPUs, StringRef system, const OptionFlags& options) {
+  return createIPUTarget(numIPUs, ModelOf(std::string(system)).tilesPerIPU, system, options);
+}
+
+Target Target::createIPUTarget(unsigned numIPUs, unsigned tilesPerIPU, StringRef system, const OptionFlags&) {
+  IPUModel model = ModelOf(std::string(system));
   model.numIPUs = numIPUs;
+  model.tilesPerIPU = tilesPerIPU;
   Target target = model.createDevice().getTarget();
   target.type_ = TargetType::IPU;
   return target;

@@ -2,8 +2,10 @@
 
 #include <cstring>
 #include <ostream>
+#include <string>
 #include <utility>
 
+#include "environment.h"
 #include "machine.h"
 #include "profile.h"
 
@@ -19,9 +21,12 @@ Engine::Engine(const Graph& graph, ArrayRef<program::Program> programs, const Op
 
 Engine::Engine(Executable executable, const OptionFlags& options) {
   if (executable.compiled_ == nullptr) throw poplar_error("Engine: the executable is empty.");
+  OptionFlags all = executable.compiled_->options;
+  for (const auto& [name, value] : options) all.set(name, value);
+  all = detail::EngineOptions(all);
   profile_ = std::make_unique<detail::Profile>(executable.compiled_);
-  profile_->Start(options);
-  machine_ = std::make_unique<detail::Machine>(std::move(executable.compiled_));
+  profile_->Start(all);
+  machine_ = std::make_unique<detail::Machine>(std::move(executable.compiled_), all);
   machine_->profile = profile_.get();
 }
 
@@ -31,7 +36,11 @@ Engine::~Engine() = default;
 
 void Engine::load(const Device& device) { machine_->Load(device.getTarget()); }
 
-void Engine::run(unsigned program, const std::string&) { machine_->Run(program); }
+void Engine::run(unsigned program, const std::string&) {
+  const auto started = getTimeStamp();
+  machine_->Run(program);
+  detail::LogTime("ran program " + std::to_string(program), started);
+}
 
 void Engine::loadAndRun(const Device& device, unsigned program, const std::string& debugName) {
   load(device);

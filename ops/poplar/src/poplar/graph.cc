@@ -329,26 +329,16 @@ ComputeSet Graph::addComputeSet(const DebugContext& debugContext) {
 }
 
 VertexRef Graph::addVertex(ComputeSet computeSet, StringRef vertexType) {
-  const auto found = state_->vertex_type_ids.find(detail::NormalName(std::string(vertexType)));
-  if (found == state_->vertex_type_ids.end()) {
-    std::string known;
-    for (const auto& type : state_->vertex_types) {
-      if (type->name.rfind("popops::", 0) != 0) known += (known.empty() ? "" : ", ") + type->name;
-    }
-    throw unknown_vertex_type(
-        "Graph::addVertex: there is no vertex type '" + std::string(vertexType) +
-        "'. The codelets of the graph are: " + (known.empty() ? "none" : known) +
-        ". Call addCodelets first; templates need an explicit instance (template class C<float>;).");
-  }
+  const std::uint32_t number = TypeNumber("addVertex", vertexType);
   if (computeSet.getId() >= state_->compute_sets.size())
     throw poplar_error("Graph::addVertex: the compute set is empty.");
-  const VertexType& type = *state_->vertex_types[found->second];
+  const VertexType& type = *state_->vertex_types[number];
   if (!type.refusal.empty()) {
     throw graph_object_creation_error("Graph::addVertex: the vertex type " + type.name +
                                       " cannot be used: " + type.refusal + ".");
   }
   detail::Vertex vertex;
-  vertex.type = found->second;
+  vertex.type = number;
   vertex.compute_set = computeSet.getId();
   state_->vertices.push_back(vertex);
   return VertexRef(static_cast<std::uint32_t>(state_->vertices.size() - 1));

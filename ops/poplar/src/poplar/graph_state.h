@@ -102,6 +102,7 @@ struct GraphState {
   std::vector<std::uint8_t> field_bytes;
   std::vector<std::shared_ptr<const VertexType>> vertex_types;
   std::unordered_map<std::string, std::uint32_t> vertex_type_ids;
+  std::unordered_map<std::uint32_t, PerfEstimateFunc> estimators;  // By vertex type.
   std::map<std::string, HostAccess> host_writes;
   std::map<std::string, HostAccess> host_reads;
   std::vector<DataStream> streams;

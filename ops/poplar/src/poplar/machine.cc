@@ -52,13 +52,13 @@ void MoveBytes(std::uint8_t* memory, const Move& move) {
 
 void Machine::Free::operator()(std::uint8_t* memory) const { std::free(memory); }
 
-Machine::Machine(std::shared_ptr<const Compiled> compiled)
+Machine::Machine(std::shared_ptr<const Compiled> compiled, const OptionFlags& options)
     : print_stream(&std::cerr),
       print_tensor_stream(&std::cerr),
       compiled_(std::move(compiled)),
       graph_(*compiled_->graph),
       nanoseconds_(compiled_->sets.size(), 0),
-      timeout_s_(TimeoutOf(compiled_->options)) {
+      timeout_s_(TimeoutOf(options)) {
   for (const DataStream& one : graph_.streams) {
     streams_.emplace_back();
     streams_.back().callbacks.resize(PartsOf(one));

@@ -34,7 +34,7 @@ struct Replicas {
 
 class Machine {
  public:
-  explicit Machine(std::shared_ptr<const Compiled> compiled);
+  Machine(std::shared_ptr<const Compiled> compiled, const OptionFlags& options);
 
   const Compiled& compiled() const { return *compiled_; }
   bool is_loaded() const { return !memory_.empty(); }

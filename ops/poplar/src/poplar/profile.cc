@@ -9,7 +9,7 @@
 
 #include <poplar/exceptions.hpp>
 
-#include "engine_options.h"
+#include "environment.h"
 
 namespace poplar {
 inline namespace ipu_tf {
@@ -17,21 +17,13 @@ namespace detail {
 
 namespace {
 
-bool IsTrue(const OptionFlags& options, const char* name) {
-  const auto found = options.find(name);
-  if (found == options.end() || found->second == "false") return false;
-  if (found->second == "true") return true;
-  throw invalid_option(std::string("The option ") + name + " is \"true\" or \"false\". Received: \"" + found->second +
-                       "\".");
-}
-
 // The folder that `ipu-tf poplar --report` or options name for reports; empty if none are wanted. The second engine
 // of a process has a folder of its own inside of the first one's, and so on.
 std::string ReportFolder(const OptionFlags& options) {
   static std::atomic<int> engines{0};
   bool is_wanted = false;
   for (const auto& [name, value] : options) {
-    if (name == "autoReport.all" || name.rfind("autoReport.output", 0) == 0) is_wanted |= IsTrue(options, name.c_str());
+    if (name == "autoReport.all" || name.rfind("autoReport.output", 0) == 0) is_wanted |= IsTrue(options, name);
   }
   const char* const chosen = std::getenv("IPU_TF_POPLAR_REPORT");
   const auto directory = options.find("autoReport.directory");
@@ -58,10 +50,7 @@ bool WantsInstructions(const OptionFlags& options) {
 Profile::Profile(std::shared_ptr<const Compiled> compiled)
     : compiled_(std::move(compiled)), runs_(compiled_->steps, 0) {}
 
-void Profile::Start(const OptionFlags& of_engine) {
-  OptionFlags options = compiled_->options;
-  for (const auto& [name, value] : of_engine) options.set(name, value);
-  for (const auto& [name, value] : EnvironmentOptions()) options.set(name, value);
+void Profile::Start(const OptionFlags& options) {
   const bool only_instructions = WantsInstructions(options);
   const TargetType type = compiled_->graph->target.getTargetType();
   if (type == TargetType::CPU) return;

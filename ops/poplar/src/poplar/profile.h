@@ -30,9 +30,8 @@ class Profile {
   explicit Profile(std::shared_ptr<const Compiled> compiled);
   ~Profile();
 
-  // Reads options: those of the graph, of the engine, of the environment, the last holds. Counts instructions from here
-  // on if they ask for it.
-  void Start(const OptionFlags& of_engine);
+  // Reads the options of an engine. Counts instructions from here on if they ask for it.
+  void Start(const OptionFlags& options);
   void Ran(const Step& step) {
     if (is_on) ++runs_[step.number];
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <poplar/CycleCount.hpp>
 #include <poplar/exceptions.hpp>
 
 #include "program_node.h"
@@ -240,5 +241,49 @@ ErrorProgram::ErrorProgram(StringRef message, const Tensor&, const DebugContext&
 }
 
 }  // namespace program
+
+namespace {
+
+class Counted : public program::Program {
+ public:
+  // The cycles of a program, or all cycles so far where there is none.
+  Counted(const Tensor& result, const program::Program* counted)
+      : Program(std::make_shared<detail::ProgramNode>(detail::ProgramKind::kCycleCount)) {
+    node_->first = result;
+    if (counted != nullptr) node_->children = {detail::ProgramAccess::NodeOf(*counted)};
+  }
+};
+
+// The result, mapped to its tile.
+Tensor CycleResult(Graph* graph, unsigned tile, const DebugContext& context) {
+  const Tensor result = graph->addVariable(UNSIGNED_INT, {2}, context);
+  graph->setTileMapping(result, tile);
+  return result;
+}
+
+}  // namespace
+
+Tensor cycleCount(Graph& graph, program::Sequence& prog, unsigned tile, SyncType, const DebugContext& debugContext) {
+  const Tensor result = CycleResult(&graph, tile, debugContext);
+  const Counted counted(result, &prog);
+  prog = program::Sequence();
+  prog.add(counted);
+  return result;
+}
+
+Tensor cycleCount(Graph& graph, program::Sequence& prog, unsigned tile, const DebugContext& debugContext) {
+  return cycleCount(graph, prog, tile, SyncType::INTERNAL, debugContext);
+}
+
+Tensor cycleStamp(Graph& graph, program::Sequence& prog, unsigned tile, SyncType, const DebugContext& debugContext) {
+  const Tensor result = CycleResult(&graph, tile, debugContext);
+  prog.add(Counted(result, nullptr));
+  return result;
+}
+
+Tensor cycleStamp(Graph& graph, program::Sequence& prog, unsigned tile, const DebugContext& debugContext) {
+  return cycleStamp(graph, prog, tile, SyncType::INTERNAL, debugContext);
+}
+
 }  // namespace ipu_tf
 }  // namespace poplar

@@ -125,7 +125,13 @@ void CheckConnections(const GraphState& graph, const SetEdges& edges) {
       std::vector<std::int64_t> indices;
       for (std::uint64_t i = edges.first[vertex]; i < edges.first[vertex + 1]; ++i) {
         const Edge& edge = graph.edges[edges.order[i]];
-        if (edge.field == f) indices.push_back(edge.index);
+        if (edge.field != f) continue;
+        indices.push_back(edge.index);
+        if (edge.size <= field.most_elements) continue;
+        throw graph_connection_error(
+            "Field '" + field.name + "' of " + graph.VertexText(vertex) +
+            " has the layout SHORT_SPAN, whose count holds " + std::to_string(field.most_elements) +
+            " elements. Received: " + std::to_string(edge.size) + ". Use SPAN, or more vertices.");
       }
       const std::string what = "Field '" + field.name + "' of " + graph.VertexText(vertex);
       std::sort(indices.begin(), indices.end());

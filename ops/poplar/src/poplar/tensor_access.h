@@ -44,6 +44,7 @@ struct Elements {
 struct TensorAccess {
   static Tensor Make(std::shared_ptr<const Elements> elements, Type type, const std::vector<std::size_t>& shape);
   static const Elements& ElementsOf(const Tensor& tensor) { return *tensor.elements_; }
+  static std::int64_t StrideOf(const Tensor& tensor, unsigned d) { return tensor.strides_[d]; }
   static const GraphState* GraphOf(const Tensor& tensor) {
     return tensor.elements_ ? tensor.elements_->graph : nullptr;
   }

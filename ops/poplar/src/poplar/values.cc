@@ -106,6 +106,11 @@ float FromHalf(std::uint16_t bits) {
 
 bool IsFloating(Type type) { return type == FLOAT || type == HALF; }
 
+double HighestValue(Type type) {
+  if (type == HALF) return 65504;
+  return OfKind(type, [](auto zero) { return static_cast<double>(std::numeric_limits<decltype(zero)>::max()); });
+}
+
 std::vector<std::uint8_t> ToBytes(const Values& values, Type type, const std::string& what) {
   std::vector<std::uint8_t> bytes;
   bytes.reserve(values.size() * TypeBytes(type));

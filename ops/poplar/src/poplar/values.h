@@ -28,6 +28,8 @@ double ElementValue(const std::uint8_t* element, Type type);
 std::int64_t ElementInteger(const std::uint8_t* element, Type type);
 std::string ElementText(const std::uint8_t* element, Type type);
 bool IsFloating(Type type);
+// The highest number that an element holds.
+double HighestValue(Type type);
 
 // "title: [1 2]" and a line end, as PrintTensor writes it; of a matrix, one line for each row.
 std::string PrintedTensor(const std::string& title, const std::uint8_t* elements, Type type,

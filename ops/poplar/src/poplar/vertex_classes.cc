@@ -1,4 +1,4 @@
-#include "vertex_classes.h"
+#include "codelets.h"
 
 #include <algorithm>
 #include <map>
@@ -14,6 +14,7 @@ namespace {
 // Numbers of VectorLayout and VectorListLayout in device/poplar/Vertex.hpp.
 constexpr std::int64_t kSpan = 2;
 constexpr std::int64_t kShortSpan = 3;
+constexpr std::uint32_t kMostOfShortSpan = (1 << 11) - 1;  // A count of 11 bits.
 
 const std::map<std::string, Type>& TypesByName() {
   static const std::map<std::string, Type> types{
@@ -170,6 +171,7 @@ class Finder {
   void SetVector(std::size_t vector, Field* field) const {
     const std::int64_t layout = ValueArgument(vector, 0);
     field->has_count = layout == kSpan || layout == kShortSpan;
+    if (layout == kShortSpan) field->most_elements = kMostOfShortSpan;
     field->alignment = static_cast<std::uint32_t>(std::max<std::int64_t>(1, ValueArgument(vector, 1)));
     field->type = ElementType(TypeArgument(vector), *field);
   }
@@ -183,6 +185,7 @@ class Finder {
       field->kind = FieldKind::kEdgeList;
       SetVector(of, field);
       field->has_count = true;
+      field->most_elements = Field().most_elements;
       field->rows_have_count = true;
     } else {
       field->kind = FieldKind::kEdge;

@@ -1,0 +1,7 @@
+// Declared with the classes of vertices.
+#ifndef IPU_TF_POPLAR_DEVICE_FIELD_TYPES_HPP_
+#define IPU_TF_POPLAR_DEVICE_FIELD_TYPES_HPP_
+
+#include <poplar/Vertex.hpp>
+
+#endif  // IPU_TF_POPLAR_DEVICE_FIELD_TYPES_HPP_
