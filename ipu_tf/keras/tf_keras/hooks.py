@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
+from keras import tree
 
 from ipu_tf.internals import patches
 from ipu_tf.internals.autograph import autograph
 from ipu_tf.internals.tf_keras import counter_of, is_compiled, steps_variable_of
 from ipu_tf.keras.adapters.models import adapter_of
+from ipu_tf.keras.data.array_names import ROLES
 from ipu_tf.keras.data.lengths import positive_integer
 from ipu_tf.keras.extensions import IPUExtensions
-from ipu_tf.keras.loop.step_checks import runs_on_ipu
+from ipu_tf.keras.loop.execution import batch_spec
+from ipu_tf.keras.loop.method_data import STEP_OF_METHOD
+from ipu_tf.keras.loop.step_checks import is_built_for, runs_on_ipu
 from ipu_tf.keras.loop.training_loop import TrainingLoop
 from ipu_tf.keras.saving.whole_files import files_of, written_by
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
+from ipu_tf.keras.steps.own_steps import build_by_tracing
 from ipu_tf.keras.tf_keras.loop_adapter import IN_METHODS, EpochReader, Function
 from ipu_tf.keras.tf_keras.options_in_files import WRITING
 from ipu_tf.keras.training_state import strategy_in_force
@@ -38,9 +43,19 @@ def _on_ipu(name: str) -> Callable[..., Any]:
         prepared = self.ipu_training_loop.prepared(self, name, args, kwargs)
         in_methods = patches.installed(IN_METHODS)
         with stock_iterators_in_scopes(), in_methods, prepared as arguments:
+            if name.endswith("_on_batch"):
+                _build_for_batch(self, STEP_OF_METHOD[name], arguments)
             return stock(**arguments)
 
     return call
+
+
+def _build_for_batch(model: TfKerasHooks, step: str, arguments: Mapping[str, Any]) -> None:
+    """Builds what a step on one batch of arrays uses, which tf_keras makes while it runs."""
+    batch = batch_spec(tuple(arguments.get(role) for role in ROLES))
+    are_arrays = all(spec is not None for spec in tree.flatten(batch[0]))
+    if are_arrays and not is_built_for(model, step):
+        build_by_tracing(model, step, batch)
 
 
 def _of_files(name: str) -> Callable[..., Any]:

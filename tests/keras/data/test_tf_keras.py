@@ -151,6 +151,28 @@ def test_logs_are_those_of_stock_tf_keras(form):
     check_equal(run(strategy_of()), run(None))
 
 
+@pytest.mark.slow
+def test_single_batches_and_evaluations_are_those_of_stock_tf_keras():
+    def run(strategy):
+        with strategy.scope() if strategy else contextlib.nullcontext():
+            tf_keras.utils.set_random_seed(3)
+            model = single()
+            results = [
+                model.train_on_batch(X[:8], Y[:8], sample_weight=WEIGHTS[:8], return_dict=True),
+                model.train_on_batch(X[8:16], Y[8:16], class_weight=CLASSES),
+                model.train_on_batch(X[8:16], Y[8:16], reset_metrics=False),
+                model.test_on_batch(X[:8], Y[:8], sample_weight=WEIGHTS[:8]),
+                model.predict_on_batch(X[:8]),
+                model.evaluate(X, Y, sample_weight=WEIGHTS, batch_size=8, verbose=0),
+                model.evaluate(dataset(X, Y), return_dict=True, steps=4, verbose=0),
+                model.predict(dataset(X), verbose=0),
+            ]
+        return tf.nest.flatten(results)
+
+    for ours, stock in zip(run(strategy_of()), run(None), strict=True):
+        np.testing.assert_allclose(ours, stock, rtol=1e-5, atol=1e-6)
+
+
 class Batches(tf_keras.utils.Sequence):
     """Batches that Python makes."""
 
