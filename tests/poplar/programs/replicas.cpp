@@ -17,10 +17,10 @@ using Ints = std::vector<int>;
 
 constexpr unsigned kTiles = 16;  // Of an IPU.
 
-Device Ipus(unsigned count) {
+Device Ipus(unsigned count, unsigned tiles = kTiles) {
   IPUModel model;
   model.numIPUs = count;
-  model.tilesPerIPU = kTiles;
+  model.tilesPerIPU = tiles;
   return model.createDevice();
 }
 
@@ -202,32 +202,33 @@ void TestRemoteBuffers() {
   CHECK(Read<int>(engine, "x", 4) == (Ints{1, 2, 8, 9}));
 }
 
-// What replicas print and draw: replica after replica, as tiles of one machine do.
+// What replicas print and draw: replica after replica, as tiles of one machine do, whatever the threads do.
 void TestTextAndRandomNumbers() {
+  const Device device = Ipus(2, 736);
   std::vector<unsigned> of_one;
   for (const unsigned replicas : {1u, 2u}) {
-    Graph graph(Ipus(2), replication_factor(replicas));
+    Graph graph(device, replication_factor(replicas));
     graph.addCodelets("codelets.cpp");
     const unsigned tiles = graph.getTarget().getNumTiles();
-    const Tensor out = Variable(graph, UNSIGNED_INT, {tiles, 4}, "out");
+    const Tensor out = Variable(graph, UNSIGNED_INT, {tiles, 20}, "out");
     const ComputeSet set = graph.addComputeSet("set");
     for (unsigned tile = 0; tile < tiles; ++tile) {
       graph.setTileMapping(graph.addVertex(set, "tests::Random", {{"out", out[tile]}}), tile);
     }
     const Tensor index = graph.addReplicationIndexConstant();
     graph.setTileMapping(index, 0);
-    Engine engine(graph, Sequence(Execute(set), PrintTensor("index", index), PrintTensor(index)));
+    Engine engine(graph, Sequence(Repeat(5, Execute(set)), PrintTensor("index", index), PrintTensor(index)));
     std::ostringstream printed;
     std::ostringstream tensors;
     engine.setPrintStream(printed);
     engine.setPrintTensorStream(tensors);
-    engine.loadAndRun(Ipus(2));
-    const std::string line = "random of 4\n";
-    CHECK(printed.str().size() == 2 * kTiles * line.size());
+    engine.loadAndRun(device);
+    const std::string line = "random of 20\n";
+    CHECK(printed.str().size() == 5 * 2 * 736 * line.size());
     CHECK(
         tensors.str() ==
         (replicas == 1 ? "index: 0\n0\n" : "index (replica 0): 0\nindex (replica 1): 1\nreplica 0: 0\nreplica 1: 1\n"));
-    const std::vector<unsigned> now = Read<unsigned>(engine, "out", 2 * kTiles * 4);
+    const std::vector<unsigned> now = Read<unsigned>(engine, "out", 2 * 736 * 20);
     CHECK(replicas == 1 || now == of_one);
     of_one = now;
   }
