@@ -290,8 +290,10 @@ def test_an_adversarial_pair_trains_by_two_optimizers(kind):
             loss = tf_keras.losses.BinaryCrossentropy(from_logits=True)
             model.compile(*optimizers, loss, steps_per_execution=2 if strategy else 1)
             how = {"shuffle": False, "batch_size": 8, "epochs": 3, "verbose": 0}
+            first = model.train_on_batch(X[:8], X[8:16], return_dict=True)
             logs = model.fit(X, X[::-1].copy(), **how).history
-        assert [int(one.iterations) for one in optimizers] == [18, 18]
+            logs |= {f"first {name}": value for name, value in first.items()}
+        assert [int(one.iterations) for one in optimizers] == [19, 19]
         return model, logs
 
     check_equal(run(strategy_of()), run(None))

@@ -136,7 +136,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", mostly_slow(FORMS, fast=["both weights and a split"]))
+@pytest.mark.parametrize("form", mostly_slow(FORMS, fast=[]))
 def test_logs_are_those_of_stock_tf_keras(form):
     build, data = form
 
