@@ -1,4 +1,5 @@
 // The codelets of popops: elementwise arithmetic, casts, zeros, reductions.
+// Loops read the fields once: stores could change them.
 #include <poplar/Vertex.hpp>
 
 using namespace poplar;
@@ -22,7 +23,11 @@ class Binary : public Vertex {
   Output<Vector<T>> out;
 
   void compute() {
-    for (unsigned i = 0; i < out.size(); ++i) out[i] = Apply<op>(a[i], b[i]);
+    const T* const one = &a[0];
+    const T* const other = &b[0];
+    T* const result = &out[0];
+    const unsigned size = out.size();
+    for (unsigned i = 0; i < size; ++i) result[i] = Apply<op>(one[i], other[i]);
   }
 };
 
@@ -33,7 +38,10 @@ class BinaryInPlace : public Vertex {
   InOut<Vector<T>> out;
 
   void compute() {
-    for (unsigned i = 0; i < out.size(); ++i) out[i] = Apply<op>(out[i], b[i]);
+    const T* const other = &b[0];
+    T* const result = &out[0];
+    const unsigned size = out.size();
+    for (unsigned i = 0; i < size; ++i) result[i] = Apply<op>(result[i], other[i]);
   }
 };
 
@@ -44,7 +52,10 @@ class Cast : public Vertex {
   Output<Vector<To>> out;
 
   void compute() {
-    for (unsigned i = 0; i < out.size(); ++i) out[i] = static_cast<To>(in[i]);
+    const From* const values = &in[0];
+    To* const result = &out[0];
+    const unsigned size = out.size();
+    for (unsigned i = 0; i < size; ++i) result[i] = static_cast<To>(values[i]);
   }
 };
 
@@ -55,7 +66,10 @@ class Fill : public Vertex {
   T value;
 
   void compute() {
-    for (unsigned i = 0; i < out.size(); ++i) out[i] = value;
+    T* const result = &out[0];
+    const T one = value;
+    const unsigned size = out.size();
+    for (unsigned i = 0; i < size; ++i) result[i] = one;
   }
 };
 
@@ -80,11 +94,11 @@ inline T Combine(T sum, T value) {
   if constexpr (op == 6) return sum + value * value;
 }
 
-template <int op, typename T, typename In>
-inline T Reduced(const In& row) {
-  T sum = T(row[0]);
+template <int op, typename T, typename From>
+inline T Reduced(const From* values, unsigned size) {
+  T sum = T(values[0]);
   if constexpr (op == 6) sum = sum * sum;
-  for (unsigned i = 1; i < row.size(); ++i) sum = Combine<op, T>(sum, T(row[i]));
+  for (unsigned i = 1; i < size; ++i) sum = Combine<op, T>(sum, T(values[i]));
   return sum;
 }
 
@@ -95,7 +109,11 @@ class Reduce : public Vertex {
   Output<Vector<To>> out;
 
   void compute() {
-    for (unsigned i = 0; i < out.size(); ++i) out[i] = To(Reduced<op, typename Partial<From>::Type>(in[i]));
+    To* const result = &out[0];
+    const unsigned size = out.size();
+    for (unsigned i = 0; i < size; ++i) {
+      result[i] = To(Reduced<op, typename Partial<From>::Type>(&in[i][0], in[i].size()));
+    }
   }
 };
 
@@ -107,9 +125,11 @@ class ReduceUpdate : public Vertex {
 
   void compute() {
     using T = typename Partial<From>::Type;
-    for (unsigned i = 0; i < out.size(); ++i) {
-      const T sum = Reduced<op, T>(in[i]);
-      out[i] = To(Combine<op == 6 ? 0 : op, T>(T(out[i]), sum));
+    To* const result = &out[0];
+    const unsigned size = out.size();
+    for (unsigned i = 0; i < size; ++i) {
+      const T sum = Reduced<op, T>(&in[i][0], in[i].size());
+      result[i] = To(Combine<op == 6 ? 0 : op, T>(T(result[i]), sum));
     }
   }
 };

@@ -131,6 +131,36 @@ void StampsGoOn() {
   CHECK(words == (std::vector<unsigned>{60, 0, 120, 0}));
 }
 
+void SyncsTakeTheCyclesOfTheModel() {
+  const auto cycles = [](unsigned ipus, unsigned within, unsigned between) {
+    IPUModel model;
+    model.numIPUs = ipus;
+    model.tilesPerIPU = 4;
+    model.minIPUSyncDelay = within;
+    model.globalSyncCycles = between;
+    Parts parts(model.createDevice());
+    const Tensor last = parts.Mapped(FLOAT, 1, "last", 4 * ipus - 1);
+    return Counted(&parts, Sequence({Copy(parts.Mapped(FLOAT, 1, "first"), last)}));
+  };
+  CHECK(cycles(1, 100, 0) - cycles(1, 0, 0) == 100);
+  CHECK(cycles(2, 100, 0) > cycles(1, 100, 0));
+  CHECK(cycles(2, 10, 600) - cycles(2, 10, 500) == 100);
+}
+
+void ModelsHaveNumbers() {
+  IPUModel model;
+  model.numWorkerContexts = 0;
+  std::string words;
+  try {
+    model.createDevice();
+  } catch (const poplar_error& error) {
+    words = error.what();
+  }
+  CHECK(words.find("numWorkerContexts must be at least 1. Received: 0.") != std::string::npos);
+  const Target part = Ipu().createVirtualDevice(8).getTarget();
+  CHECK(part.getTargetType() == TargetType::IPU && part.getNumTiles() == 8 && part.getMinIPUSyncDelay() == 94);
+}
+
 void ProfilesFollowTheEngine() {
   Parts parts(IPUModel().createDevice());
   Engine engine(parts.graph, Execute(parts.Dot(100, 3, 10)), {{"autoReport.all", "false"}});
@@ -158,6 +188,8 @@ int main() {
   AllWorkersTakeAsLongAsTheBusiest();
   CodeletsReadTheClock();
   StampsGoOn();
+  SyncsTakeTheCyclesOfTheModel();
+  ModelsHaveNumbers();
   ProfilesFollowTheEngine();
   std::cout << "cycles hold\n";
 }

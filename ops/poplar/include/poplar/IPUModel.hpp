@@ -22,9 +22,13 @@ class IPUModel {
   unsigned numWorkerContexts = 6;
   unsigned memoryBytesPerTile = 0;
   double tileClockFrequency = 0;
+  // Of the exchange within an IPU.
   unsigned exchangeBytesPerCycle = 4;
-  // Kept for the cost model, which charges no Poplar program yet.
+  // Cycles of a sync of the tiles of an IPU.
   unsigned minIPUSyncDelay = 0;
+  // Cycles that a sync of several IPUs takes besides; 0 for those of the links of the machine.
+  unsigned globalSyncCycles = 0;
+  // Without effect: the ways to far tiles are part of the exchange.
   RelativeSyncDelayType relativeSyncDelay = RelativeSyncDelayType::AUTO;
   // Codelets always compile for the host.
   bool compileIPUCode = false;

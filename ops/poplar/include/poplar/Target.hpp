@@ -16,7 +16,8 @@ inline namespace ipu_tf {
 
 namespace detail {
 struct TargetFile;
-}
+struct TargetAccess;
+}  // namespace detail
 
 class Target {
  public:
@@ -32,6 +33,8 @@ class Target {
   std::uint64_t getMemoryBytes() const { return std::uint64_t{bytes_per_tile_} * getNumTiles(); }
   double getTileClockFrequency() const { return clock_hz_; }
   unsigned getExchangeBytesPerCycle() const { return exchange_bytes_per_cycle_; }
+  // Cycles of a sync of the tiles of an IPU.
+  unsigned getMinIPUSyncDelay() const { return sync_cycles_; }
   // Bits of the data path of a tile.
   unsigned getDataPathWidth() const { return 64; }
   // Bytes of an element in tile memory.
@@ -58,8 +61,10 @@ class Target {
 
  private:
   friend class IPUModel;
+  friend class Device;
   friend class Graph;
   friend struct detail::TargetFile;
+  friend struct detail::TargetAccess;
 
   TargetType type_ = TargetType::IPU;
   std::string version_;
@@ -68,6 +73,8 @@ class Target {
   unsigned workers_ = 0;
   unsigned bytes_per_tile_ = 0;
   unsigned exchange_bytes_per_cycle_ = 0;
+  unsigned sync_cycles_ = 0;
+  unsigned link_sync_cycles_ = 0;
   double clock_hz_ = 0;
 };
 

@@ -32,9 +32,7 @@ class Compiler {
 
   std::shared_ptr<const Compiled> Compile(ArrayRef<program::Program> programs) {
     PlaceConstants();
-    const bool may_overflow = IsOn("debug.allowOutOfMemory");
     CheckMapping(graph_);
-    CheckMemory(graph_, may_overflow);
     PlaceVariables();
     BucketVertices();
     EstimateVertices(&graph_, {first_edge_, edges_, first_value_, values_});
@@ -42,7 +40,7 @@ class Compiler {
     for (std::uint32_t set = 0; set < graph_.compute_sets.size(); ++set) CompileSet(set);
     PlaceScratch();
     MakeSteps(programs, result_.get());
-    if (!may_overflow) CheckWholeMemory(result_);
+    if (!IsOn("debug.allowOutOfMemory")) CheckWholeMemory(result_);
     return result_;
   }
 

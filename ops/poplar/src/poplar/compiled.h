@@ -97,7 +97,6 @@ void MakeSteps(ArrayRef<program::Program> programs, Compiled* result);
 
 // The rules of the machine that concern a whole graph; each raises its error.
 void CheckMapping(const GraphState& graph);
-void CheckMemory(const GraphState& graph, bool may_overflow);
 // Bytes of variables on each tile.
 std::vector<std::uint64_t> VariableBytes(const GraphState& graph);
 

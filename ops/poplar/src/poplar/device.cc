@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <poplar/Device.hpp>
 #include <poplar/DeviceManager.hpp>
@@ -13,15 +14,17 @@ namespace poplar {
 inline namespace ipu_tf {
 namespace {
 
-// Tiles, bytes of a tile, clock and columns of the matrix unit as in ipu_tf/machine/target.py, which names the sources.
+// Tiles, bytes of a tile, clock, columns of the matrix unit and cycles of a sync as in ipu_tf/machine/target.py, which
+// names the sources.
 struct Chip {
   const char* version;
   unsigned tiles;
   unsigned tile_bytes;
   double clock_hz;
   unsigned conv_units;
+  unsigned sync_cycles;
 };
-constexpr Chip kChips[] = {{"ipu1", 1216, 256 * 1024, 1.6e9, 8}, {"ipu2", 1472, 624 * 1024, 1.33e9, 16}};
+constexpr Chip kChips[] = {{"ipu1", 1216, 256 * 1024, 1.6e9, 8, 94}, {"ipu2", 1472, 624 * 1024, 1.33e9, 16, 94}};
 constexpr unsigned kMostIpus = 64;
 
 // What the names of systems begin with, and their chips; the clock as in ipu_tf/machine/target.py.
@@ -99,7 +102,8 @@ Target Target::createCPUTarget(bool, unsigned numIPUs) {
 bool operator==(const Target& a, const Target& b) {
   return a.type_ == b.type_ && a.version_ == b.version_ && a.num_ipus_ == b.num_ipus_ &&
          a.tiles_per_ipu_ == b.tiles_per_ipu_ && a.workers_ == b.workers_ && a.bytes_per_tile_ == b.bytes_per_tile_ &&
-         a.exchange_bytes_per_cycle_ == b.exchange_bytes_per_cycle_ && a.clock_hz_ == b.clock_hz_;
+         a.exchange_bytes_per_cycle_ == b.exchange_bytes_per_cycle_ && a.sync_cycles_ == b.sync_cycles_ &&
+         a.link_sync_cycles_ == b.link_sync_cycles_ && a.clock_hz_ == b.clock_hz_;
 }
 
 const Target& Device::getTarget() const {
@@ -115,11 +119,8 @@ Device Device::createVirtualDevice(unsigned tilesPerIPU) const {
                        std::to_string(getTarget().getTilesPerIPU()) +
                        " tiles. Received: " + std::to_string(tilesPerIPU) + ".");
   }
-  IPUModel model(getTarget().getTargetArchString().c_str());
-  model.numIPUs = getTarget().getNumIPUs();
-  model.tilesPerIPU = tilesPerIPU;
-  Device device = model.createDevice();
-  device.id_ = id_;
+  Device device = *this;
+  device.target_.tiles_per_ipu_ = tilesPerIPU;
   return device;
 }
 
@@ -129,15 +130,23 @@ IPUModel::IPUModel(const char* version) : IPUVersion(version) {
     tilesPerIPU = chip.tiles;
     memoryBytesPerTile = chip.tile_bytes;
     tileClockFrequency = chip.clock_hz;
+    minIPUSyncDelay = chip.sync_cycles;
     return;
   }
   throw invalid_machine_model("IPUModel: the versions are \"ipu1\" and \"ipu2\". Received: \"" + IPUVersion + "\".");
 }
 
 Device IPUModel::createDevice(const OptionFlags&, bool, unsigned id) const {
-  if (numIPUs == 0 || tilesPerIPU == 0) {
-    throw invalid_machine_model("IPUModel: numIPUs and tilesPerIPU must be at least 1. Received: " +
-                                std::to_string(numIPUs) + " and " + std::to_string(tilesPerIPU) + ".");
+  const std::pair<const char*, double> numbers[] = {{"numIPUs", numIPUs},
+                                                    {"tilesPerIPU", tilesPerIPU},
+                                                    {"numWorkerContexts", numWorkerContexts},
+                                                    {"memoryBytesPerTile", memoryBytesPerTile},
+                                                    {"exchangeBytesPerCycle", exchangeBytesPerCycle},
+                                                    {"tileClockFrequency", tileClockFrequency}};
+  for (const auto& [name, number] : numbers) {
+    if (number >= 1) continue;
+    throw invalid_machine_model(std::string("IPUModel: ") + name +
+                                " must be at least 1. Received: " + std::to_string(static_cast<long>(number)) + ".");
   }
   Device device;
   device.id_ = id;
@@ -148,6 +157,8 @@ Device IPUModel::createDevice(const OptionFlags&, bool, unsigned id) const {
   device.target_.workers_ = numWorkerContexts;
   device.target_.bytes_per_tile_ = memoryBytesPerTile;
   device.target_.exchange_bytes_per_cycle_ = exchangeBytesPerCycle;
+  device.target_.sync_cycles_ = minIPUSyncDelay;
+  device.target_.link_sync_cycles_ = globalSyncCycles;
   device.target_.clock_hz_ = tileClockFrequency;
   return device;
 }

@@ -308,6 +308,8 @@ struct TargetFile {
     detail::Visit(file, target.workers_);
     detail::Visit(file, target.bytes_per_tile_);
     detail::Visit(file, target.exchange_bytes_per_cycle_);
+    detail::Visit(file, target.sync_cycles_);
+    detail::Visit(file, target.link_sync_cycles_);
     detail::Visit(file, target.clock_hz_);
   }
 };

@@ -9,6 +9,11 @@
 namespace poplar {
 inline namespace ipu_tf {
 namespace detail {
+
+struct TargetAccess {
+  static unsigned LinkSyncCycles(const Target& target) { return target.link_sync_cycles_; }
+};
+
 namespace {
 
 constexpr std::uint32_t kPointerBytes = 4;
@@ -55,6 +60,8 @@ void AddTarget(const GraphState& graph, Records* records) {
                     ",\"workers\":" + std::to_string(target.getNumWorkerContexts()) +
                     ",\"tile_bytes\":" + std::to_string(target.getBytesPerTile()) +
                     ",\"exchange_bytes_per_cycle\":" + std::to_string(target.getExchangeBytesPerCycle()) +
+                    ",\"sync_cycles\":" + std::to_string(target.getMinIPUSyncDelay()) +
+                    ",\"link_sync_cycles\":" + std::to_string(TargetAccess::LinkSyncCycles(target)) +
                     ",\"clock_hz\":" + std::to_string(target.getTileClockFrequency()) + "}");
 }
 

@@ -156,7 +156,7 @@ std::string Profile::Overflow() { return AskWithCounts("overflow", {}); }
 
 void CheckWholeMemory(const std::shared_ptr<const Compiled>& compiled) {
   const Target& target = compiled->graph->target;
-  if (target.getTargetType() == TargetType::CPU || target.getNumIPUs() != 1) return;
+  if (target.getTargetType() == TargetType::CPU) return;
   const std::vector<std::uint64_t> bytes = VariableBytes(*compiled->graph);
   if (*std::max_element(bytes.begin(), bytes.end()) <= target.getBytesPerTile() / 2) return;
   const std::string overflow = Profile(compiled).Overflow();

@@ -21,7 +21,7 @@ namespace detail {
 // The arrays of a compiled graph.
 Records GraphRecords(const Compiled& compiled);
 
-// Raises graph_memory_allocation_error if a tile of a single IPU overflows. Asks the helper only where variables
+// Raises graph_memory_allocation_error if a tile overflows. Asks the helper only where variables
 // alone take half of a tile.
 void CheckWholeMemory(const std::shared_ptr<const Compiled>& compiled);
 

@@ -87,35 +87,6 @@ std::vector<std::uint64_t> VariableBytes(const GraphState& graph) {
   return bytes;
 }
 
-void CheckMemory(const GraphState& graph, bool may_overflow) {
-  // The model of the machine checks a single IPU, with all that its tiles hold: CheckWholeMemory.
-  if (may_overflow || graph.target.getTargetType() == TargetType::CPU || graph.target.getNumIPUs() == 1) return;
-  const std::vector<std::uint64_t> bytes = VariableBytes(graph);
-  const auto fullest = std::max_element(bytes.begin(), bytes.end());
-  const std::uint64_t limit = graph.target.getBytesPerTile();
-  if (fullest == bytes.end() || *fullest <= limit) return;
-  const auto tile = static_cast<std::uint32_t>(fullest - bytes.begin());
-  std::vector<std::pair<std::uint64_t, std::string>> largest;
-  for (const Variable& variable : graph.variables) {
-    std::uint64_t here = 0;
-    variable.ForTiles(0, variable.size, [&](std::uint64_t, std::uint64_t count, std::uint32_t of) {
-      if (of == tile) here += count * TypeBytes(variable.type);
-    });
-    if (here > 0) largest.emplace_back(here, variable.name);
-  }
-  std::sort(largest.rbegin(), largest.rend());
-  std::string names;
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, largest.size()); ++i) {
-    names += (i == 0 ? "" : ", ") + ("'" + largest[i].second + "' with " + std::to_string(largest[i].first));
-  }
-  const auto over = std::count_if(bytes.begin(), bytes.end(), [&](std::uint64_t one) { return one > limit; });
-  throw graph_memory_allocation_error(
-      "Tile " + std::to_string(tile) + " is out of memory: its variables need " + std::to_string(*fullest) +
-      " bytes of " + std::to_string(limit) + " (tiles over the limit: " + std::to_string(over) + "). The largest are " +
-      names +
-      ". Spread them over more tiles, or set the option debug.allowOutOfMemory to \"true\" to run all the same.");
-}
-
 void CheckConnections(const GraphState& graph, const SetEdges& edges) {
   for (const std::uint32_t vertex : edges.vertices) {
     const VertexType& type = *graph.vertex_types[graph.vertices[vertex].type];

@@ -28,6 +28,19 @@ using poplar::program::Sequence;
 // Numbers of the operations in codelets/popops.cpp.
 enum Binary { kAdd, kSub, kMul, kDiv };
 
+// Two loads, the operation and a store for each element; halves convert, and divisions take three slots.
+detail::Slots SlotsOf(Binary op, const poplar::Type& type, bool is_in_place) {
+  const bool is_half = type == poplar::HALF;
+  const bool is_long = op == kDiv && (is_half || type == poplar::FLOAT);
+  return {is_in_place ? 6u : 7u, 4u + (is_half ? 1 : 0) + (is_long ? 2 : 0)};
+}
+
+// A load, the conversion and a store; loads and stores convert halves.
+detail::Slots SlotsOf(const poplar::Type& from, const poplar::Type& to) {
+  const auto is_float = [](const poplar::Type& type) { return type == poplar::FLOAT || type == poplar::HALF; };
+  return {6, is_float(from) && is_float(to) ? 2u : 3u};
+}
+
 std::vector<std::size_t> BroadcastShape(const Tensor& a, const Tensor& b, const std::string& call) {
   const unsigned rank = std::max(a.rank(), b.rank());
   std::vector<std::size_t> shape(rank);
@@ -79,6 +92,7 @@ void Apply(Graph& graph, Binary op, const std::string& call, const Tensor& a, co
     if (!is_in_place) graph.connect(vertex["a"], detail::Part(flat_a, part));
     graph.connect(vertex["b"], detail::Part(flat_b, part));
     graph.connect(vertex["out"], detail::Part(flat_out, part));
+    detail::Estimate(graph, vertex, SlotsOf(op, a.elementType(), is_in_place), part);
   });
   prog.add(Execute(set));
 }
@@ -107,6 +121,7 @@ void AddCasts(Graph& graph, const Tensor& in, const Tensor& out, poplar::Compute
     graph.setTileMapping(vertex, tile);
     graph.connect(vertex["in"], detail::Part(flat_in, part));
     graph.connect(vertex["out"], detail::Part(flat_out, part));
+    detail::Estimate(graph, vertex, SlotsOf(in.elementType(), out.elementType()), part);
   });
 }
 
@@ -159,6 +174,7 @@ void Fill(Graph& graph, const Tensor& t, Sequence& prog, const poplar::detail::V
     const poplar::VertexRef vertex = graph.addVertex(set, type);
     graph.setTileMapping(vertex, tile);
     graph.connect(vertex["out"], Part(flat, part));
+    Estimate(graph, vertex, {6, 1}, part);
     if (value.are_floating) {
       graph.setInitialValue(vertex["value"], value.floating[0]);
     } else {

@@ -62,10 +62,15 @@ poplar::ComputeSet Add(Graph& graph, const Tensor& in, const Tensor& out, const 
   const poplar::ComputeSet set = graph.addComputeSet(DebugContext(context, "reduce"));
   const std::string type = poputil::templateVertex(params.update ? "popops::ReduceUpdate" : "popops::Reduce",
                                                    in.elementType(), out.elementType(), static_cast<int>(params.op));
+  // A load and the operation for each operand; a result has the reading of its row besides.
+  const std::uint64_t operand = params.op == Operation::SQUARE_ADD ? 3 : 2;
+  const std::uint64_t result = 13 + (out.elementType() == poplar::HALF ? 2 : 0) + (params.update ? 2 : 0);
+  const detail::Slots slots{4, result + operand * rows.dim(1)};
   detail::ForWorkers(graph, flat, [&](unsigned tile, const std::vector<Interval>& part) {
     const poplar::VertexRef vertex = graph.addVertex(set, type);
     graph.setTileMapping(vertex, tile);
     graph.connect(vertex["out"], detail::Part(flat, part));
+    detail::Estimate(graph, vertex, slots, part);
     std::size_t row = 0;
     for (const Interval& one : part) {
       for (std::size_t i = one.begin(); i < one.end(); ++i) graph.connect(vertex["in"][row++], rows[i]);

@@ -3,6 +3,7 @@
 #define IPU_TF_POPOPS_WORKERS_H_
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include <poplar/Graph.hpp>
@@ -11,15 +12,31 @@ namespace popops {
 inline namespace ipu_tf {
 namespace detail {
 
+// Issue slots of a codelet of popops, as its instructions count (instruction_counts.h): of a vertex, and of each of its
+// elements. They are the perf estimates of its vertices.
+struct Slots {
+  std::uint64_t vertex;
+  std::uint64_t element;
+};
+
+inline std::uint64_t Elements(const std::vector<poplar::Interval>& intervals) {
+  std::uint64_t elements = 0;
+  for (const poplar::Interval& one : intervals) elements += one.size();
+  return elements;
+}
+
+inline void Estimate(poplar::Graph& graph, const poplar::VertexRef& vertex, const Slots& slots,
+                     const std::vector<poplar::Interval>& part) {
+  graph.setPerfEstimate(vertex, slots.vertex + slots.element * Elements(part));
+}
+
 // Calls work(tile, intervals) for each worker's share of the flattened tensor, on the tiles that hold it.
 template <typename Work>
 void ForWorkers(poplar::Graph& graph, const poplar::Tensor& tensor, const Work& work) {
   const auto mapping = graph.getTileMapping(tensor);
   const std::size_t workers = graph.getTarget().getNumWorkerContexts();
   for (unsigned tile = 0; tile < mapping.size(); ++tile) {
-    std::size_t elements = 0;
-    for (const poplar::Interval& one : mapping[tile]) elements += one.size();
-    const std::size_t share = (elements + workers - 1) / workers;
+    const std::size_t share = (Elements(mapping[tile]) + workers - 1) / workers;
     std::vector<poplar::Interval> mine;
     std::size_t size = 0;
     for (poplar::Interval one : mapping[tile]) {
