@@ -15,6 +15,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--enable", action="store_true", help="write a file into the environment that installs them"
     )
     choice.add_argument("--disable", action="store_true", help="remove that file")
+    parser.add_argument(
+        "--keras",
+        type=int,
+        choices=(2, 3),
+        help="with --enable, the Keras of scripts and of the packages that they import: 2 for "
+        "tf_keras; default: 3, which stays as it is",
+    )
     add_json(parser)
 
 
@@ -22,8 +29,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from ipu_tf.compat import environment
 
     try:
-        path = environment.enable() if arguments.enable else environment.disable()
-    except OSError as error:
+        path = environment.enable(arguments.keras) if arguments.enable else environment.disable()
+    except (ImportError, OSError) as error:
         raise UsageError(str(error)) from error
     if arguments.json:
         changed = None if path is None else str(path)

@@ -69,6 +69,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "`tf.contrib`",
     )
     parser.add_argument(
+        "--keras",
+        type=int,
+        choices=(2, 3),
+        help="the Keras of the script and of the packages that it imports: 2 for tf_keras, 3 for "
+        "Keras 3, which then understands spellings of Keras 2; default: 3",
+    )
+    parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module"
     )
     parser.add_argument("script", help="a Python script, or with -m a module")
@@ -78,6 +85,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     _check_exists(options.script, options.is_module)
     _check_launcher()
+    _check_keras(options.keras)
     from ipu_tf.compat.script import process_as_before, vendor_script
     from ipu_tf.profile.report_formats import check_formats
     from ipu_tf.profile.text.progress import showing_progress
@@ -113,7 +121,12 @@ def _run(options: argparse.Namespace) -> int:
         if is_reported:
             stack.enter_context(showing_progress(sys.stderr))
         stack.enter_context(
-            vendor_script(offline=options.offline, max_steps=options.max_steps, tf1=options.tf1)
+            vendor_script(
+                offline=options.offline,
+                max_steps=options.max_steps,
+                tf1=options.tf1,
+                keras=options.keras,
+            )
         )
         code, kept = _run_script(options.script, options.arguments, options.is_module)
         if cuts := trial.cuts():
@@ -168,6 +181,16 @@ def _check_launcher() -> None:
         instances()
     except RuntimeError as error:
         raise UsageError(error) from error
+
+
+def _check_keras(keras: int | None) -> None:
+    if keras == 2:
+        from ipu_tf.compat.tf_keras.context import check_installed
+
+        try:
+            check_installed()
+        except ImportError as error:
+            raise UsageError(error) from error
 
 
 def _check_exists(script: str, is_module: bool) -> None:
@@ -266,7 +289,8 @@ def _without_hooks(traceback: TracebackType | None) -> TracebackType | None:
 
 def _is_hook(frame: FrameType) -> bool:
     module = str(frame.f_globals.get("__name__", ""))
-    return frame.f_code.co_name == "import_module" and module.startswith("ipu_tf.compat.")
+    is_import = frame.f_code.co_name in ("import_module", "import_named")
+    return is_import and module.startswith("ipu_tf.compat.")
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:

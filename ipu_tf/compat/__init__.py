@@ -4,6 +4,6 @@ After `install()`, `from tensorflow.python import ipu`, `keras.ipu`, `ipu_tensor
 `popdist` and `libpvti` import. A module of that name that is really installed comes first.
 """
 
-from ipu_tf.compat.finder import install, installed, uninstall
+from ipu_tf.compat.installation import install, installed, uninstall
 
 __all__ = ["install", "installed", "uninstall"]

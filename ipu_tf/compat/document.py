@@ -17,6 +17,7 @@ from ipu_tf.compat.finder import install
 from ipu_tf.compat.keras2.spelling import Spelling
 from ipu_tf.compat.keras2.table import SPELLINGS
 from ipu_tf.compat.states import NameState, State, states
+from ipu_tf.compat.tf_keras.habits import SPELLINGS as HABITS
 from ipu_tf.internals.patches import Patch, patches_of
 
 _PAGE = Path("docs/compatibility.md")
@@ -30,6 +31,7 @@ def document(page: str) -> str:
     """
     install()
     page = with_table(page, "Keras 2", _spellings(SPELLINGS))
+    page = with_table(page, "Keras 2.6", _spellings(HABITS))
     page = with_table(page, "replaced methods", _methods(replaced_methods()))
     page = with_table(page, "arguments", _arguments(UNUSED_ARGUMENTS))
     return with_table(page, "names", _tables(states()))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import sysconfig
 from pathlib import Path
 
+from ipu_tf.compat.tf_keras.context import check_installed
+
 _NAME = "ipu_tf_compat.pth"
 # Python executes a line of such a file that begins with "import". It goes on where this package has
 # been removed since, and in a Python that must not know of it.
 _LINE = (
     "import sys; exec('try:\\n import ipu_tf.compat\\nexcept ImportError: pass\\n"
-    "else: ipu_tf.compat.install()')\n"
+    "else: ipu_tf.compat.install({argument})')\n"
 )
+_LINES = {keras: _LINE.format(argument=one) for keras, one in ((None, ""), (2, "keras=2"))}
+"""The line by the Keras that scripts get, None for the one that they have."""
 
 
 def path() -> Path:
@@ -19,21 +23,27 @@ def path() -> Path:
     return Path(sysconfig.get_path("purelib")) / _NAME
 
 
-def enable() -> Path:
+def enable(keras: int | None = None) -> Path:
     """Writes the file and returns its path.
 
+    Args:
+        keras: As of `install`.
+
     Raises:
+        ImportError: `keras` is 2, and tf_keras is not installed.
         FileExistsError: A file of that name with another content is there.
         OSError: The folder cannot be written.
     """
     _check_is_ours()
-    write_to(path().parent)
+    if keras == 2:
+        check_installed()
+    write_to(path().parent, keras)
     return path()
 
 
-def write_to(folder: Path) -> None:
+def write_to(folder: Path, keras: int | None = None) -> None:
     """Writes the file into a folder of `.pth` files."""
-    (folder / _NAME).write_text(_LINE)
+    (folder / _NAME).write_text(_LINES[2 if keras == 2 else None])
 
 
 def disable() -> Path | None:
@@ -51,7 +61,7 @@ def disable() -> Path | None:
 
 
 def _check_is_ours() -> None:
-    if path().exists() and path().read_text() != _LINE:
+    if path().exists() and path().read_text() not in _LINES.values():
         raise FileExistsError(
             f"{path()} holds something else than ipu_tf writes. Look at it, and remove it yourself."
         )

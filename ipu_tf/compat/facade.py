@@ -8,6 +8,7 @@ from ipu_tf.compat.modules import (
     GENERATED_OPS,
     SHOWS_ITS_MODULES,
     homes,
+    is_for_tf_keras,
     short_name,
     vendor_modules,
 )
@@ -32,11 +33,11 @@ class VendorModule(ModuleType):
         assert short is not None
         if f"{short}.{name}" in vendor_modules():
             return importlib.import_module(f"{self.__name__}.{name}")
-        for module in existing_homes(short):
+        for module in self._homes(short):
             if hasattr(module, name):
                 return getattr(module, name)
         # Here, because few scripts come to them.
-        from ipu_tf.compat.missing import OF_THE_PLUGIN, Missing, reason
+        from ipu_tf.compat.missing import OF_KERAS_3, OF_THE_PLUGIN, Missing, reason
         from ipu_tf.compat.vendor_api import full_name
 
         dotted = full_name(short, name)
@@ -47,23 +48,30 @@ class VendorModule(ModuleType):
         listed_in = dotted.rpartition(".")[0]
         package = listed_in.rpartition(".")[0]
         shown = (listed_in, package) if package in SHOWS_ITS_MODULES else (listed_in,)
-        for module in (home for name in shown for home in existing_homes(name)):
+        for module in (home for name in shown for home in self._homes(name)):
             if hasattr(module, name):
                 return getattr(module, name)
+        of_keras_3 = (home for one in shown for home in existing_homes(one))
+        if is_for_tf_keras(self.__name__) and any(hasattr(home, name) for home in of_keras_3):
+            return Missing(dotted, OF_KERAS_3)
         return Missing(dotted, reason(dotted))
+
+    def _homes(self, short: str) -> list[ModuleType]:
+        return existing_homes(short, tf_keras=is_for_tf_keras(self.__name__))
 
     def __dir__(self) -> list[str]:
         short = short_name(self.__name__)
         assert short is not None
         from ipu_tf.compat.vendor_api import names_below
 
-        public = (name for home in existing_homes(short) for name in dir(home))
+        public = (name for home in self._homes(short) for name in dir(home))
         return sorted({*(name for name in public if name[0] != "_"), *names_below(short)})
 
 
-def existing_homes(short: str) -> list[ModuleType]:
-    """Returns the modules here that have the names of a vendor's module."""
-    return [importlib.import_module(name) for name in homes(short) if _exists(name)]
+def existing_homes(short: str, *, tf_keras: bool = False) -> list[ModuleType]:
+    """Returns the modules here that have the names of a vendor's module; see `homes`."""
+    found = homes(short, tf_keras=tf_keras)
+    return [importlib.import_module(name) for name in found if _exists(name)]
 
 
 def _exists(name: str) -> bool:

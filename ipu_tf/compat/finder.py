@@ -6,7 +6,7 @@ import sys
 from importlib.machinery import ModuleSpec
 
 from ipu_tf.compat.later_finders import call_around, later_spec
-from ipu_tf.compat.modules import KERAS_HOSTS, short_name
+from ipu_tf.compat.modules import HOSTS, short_name
 
 TYPE_CHECKING = False  # Known to type checkers; `typing` costs milliseconds at every start.
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _KerasHook:
     def find_spec(
         cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in KERAS_HOSTS:
+        if name not in HOSTS:
             return None
         spec = later_spec(cls, name, path, target)
         if spec is not None:
@@ -64,7 +64,7 @@ def install() -> None:
     sys.meta_path.insert(0, _KerasHook)
     # Last: a real package of one of the names is found first.
     sys.meta_path.append(_VendorFinder)
-    for name in KERAS_HOSTS:
+    for name in HOSTS:
         if name in sys.modules:
             _attach(sys.modules[name])
 
@@ -75,7 +75,18 @@ def uninstall() -> None:
         return
     sys.meta_path.remove(_KerasHook)
     sys.meta_path.remove(_VendorFinder)
+    forget_modules()
+
+
+def forget_modules(*, but: tuple[str, ...] = ()) -> None:
+    """Takes the vendor's modules out of the import system; those that a script holds go on.
+
+    Args:
+        but: Beginnings of the names of modules that stay.
+    """
     for name, module in tuple(sys.modules.items()):
+        if but and name.startswith(but):
+            continue
         if getattr(getattr(module, "__spec__", None), "loader", None) is _VendorFinder:
             del sys.modules[name]
             parent, _, last = name.rpartition(".")

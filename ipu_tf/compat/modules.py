@@ -10,7 +10,10 @@ import os
 
 TYPE_CHECKING = False  # Known to type checkers; `typing` costs milliseconds at every start.
 if TYPE_CHECKING:
-    from collections.abc import Set
+    from collections.abc import Iterable, Iterator, Set
+
+TF_KERAS = "tf_keras.api._v2.keras"
+"""The package that scripts of Keras 2 get for `keras`."""
 
 ROOTS = {
     "tensorflow.python.ipu": "ipu",
@@ -19,6 +22,7 @@ ROOTS = {
     "keras.ipu": "keras.ipu",
     "keras._tf_keras.keras.ipu": "keras.ipu",
     "tensorflow.keras.ipu": "keras.ipu",
+    f"{TF_KERAS}.ipu": "keras.ipu",
     "ipu_tensorflow_addons": "ipu_tensorflow_addons",
     "popdist": "popdist",
     "horovod": "horovod",
@@ -29,6 +33,8 @@ ROOTS = {
 
 KERAS_HOSTS = ("keras", "keras._tf_keras.keras", "tensorflow.keras")
 """Three module objects of Keras; each of them has an attribute `ipu`."""
+
+HOSTS = (*KERAS_HOSTS, TF_KERAS)
 
 _OF_EXTENSIONS = (
     "extensions.functional_extensions",
@@ -98,7 +104,17 @@ SHOWS_ITS_MODULES = (
 """Packages whose modules' names are names of the package, too."""
 
 
+_FOR_TF_KERAS = (
+    ("ipu_tf.keras.layers", "ipu_tf.keras.tf_keras.layers"),
+    ("ipu_tf.keras.optimizers", "ipu_tf.keras.tf_keras.optimizers"),
+)
+"""Rooms for Keras 3, and those with the same names for tf_keras."""
+
+_MODELS = ("ipu_tf.keras", "ipu_tf.keras.tf_keras.models")
+"""Names of models, before others that serve any Keras."""
+
 _modules: set[str] = set()
+_chosen = {"keras": 3}
 
 
 def vendor_modules() -> Set[str]:
@@ -124,13 +140,39 @@ def current_name(short: str) -> str:
     return _replaced(short, _RENAMED) or short
 
 
-def homes(short: str) -> tuple[str, ...]:
-    """Returns the modules here, some of which may not exist, that have a vendor module's names."""
+def choose_keras(version: int) -> None:
+    """Sets the Keras whose layers and optimizers modules have that name none by themselves."""
+    _chosen["keras"] = version
+
+
+def is_for_tf_keras(name: str) -> bool:
+    """Returns whether a module of the vendor's, by its full name, has layers of tf_keras."""
+    if name.startswith(("keras.", f"{TF_KERAS}.")):
+        return name.startswith(TF_KERAS)
+    return _chosen["keras"] == 2
+
+
+def homes(short: str, *, tf_keras: bool = False) -> tuple[str, ...]:
+    """Returns the modules here, some of which may not exist, that have a vendor module's names.
+
+    Args:
+        short: The short name of the vendor's module.
+        tf_keras: Whether its layers and models are of tf_keras.
+    """
     if short.startswith(f"{GENERATED_OPS}."):
         return (short.replace(GENERATED_OPS, "ipu_tf.compat"),)
     names = dict.fromkeys((short, current_name(short)))
     mirrored = (_replaced(name, (pair,)) for name in names for pair in _HOMES)
-    return tuple(filter(None, mirrored))
+    found = tuple(filter(None, mirrored))
+    return tuple(_homes_for_tf_keras(found)) if tf_keras else found
+
+
+def _homes_for_tf_keras(found: Iterable[str]) -> Iterator[str]:
+    for home in found:
+        if home == _MODELS[0]:
+            yield _MODELS[1]
+        if not home.startswith("ipu_tf.compat.earlier_models"):
+            yield _replaced(home, _FOR_TF_KERAS) or home
 
 
 def _replaced(name: str, pairs: tuple[tuple[str, str], ...]) -> str | None:

@@ -1,8 +1,10 @@
-"""Keras' download function, wherever it has been imported to, and what reads its weights."""
+"""The download functions of Keras, wherever they have been imported to, and what reads weights."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -15,32 +17,47 @@ from keras.src.utils import file_utils
 
 _NAME = "get_file"
 _READER = "load_weights"
+_OF_TF_KERAS = "tf_keras.src.utils.data_utils"  # The same of tf_keras, which may not be there.
 
 Download = Callable[..., str]
 
 
 @contextlib.contextmanager
 def replaced_downloads(wrap: Callable[[Download], Download]) -> Iterator[None]:
-    """Replaces `keras.utils.get_file` in every module that has it, and puts it back."""
-    stock = file_utils.get_file
-    replacement = wrap(stock)
-    _replace_everywhere(stock, replacement)
-    try:
+    """Replaces `keras.utils.get_file` in every module that has it, and puts it back.
+
+    Also that of tf_keras, if `tf.keras` is it or something has imported it.
+    """
+    with contextlib.ExitStack() as stack:
+        modules = [file_utils]
+        if _has_tf_keras():
+            modules.append(importlib.import_module(_OF_TF_KERAS))
+        for module in modules:
+            stock = module.get_file
+            replacement = wrap(stock)
+            _replace_everywhere(stock, replacement)
+            # Also in modules that were imported in between.
+            stack.callback(_replace_everywhere, replacement, stock)
         yield
-    finally:
-        # Also in modules that were imported in between.
-        _replace_everywhere(replacement, stock)
 
 
 @contextlib.contextmanager
 def replaced_readers(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Replaces `keras.Model.load_weights`, also where it is replaced already; puts it back."""
-    stock = keras.Model.load_weights
-    setattr(keras.Model, _READER, wrap(stock))
-    try:
+    """Replaces `Model.load_weights`, also where it is replaced already; puts it back."""
+    with contextlib.ExitStack() as stack:
+        models = [keras.Model]
+        if _has_tf_keras():
+            models.append(importlib.import_module("tf_keras").Model)
+        for model in models:
+            stock = getattr(model, _READER)
+            setattr(model, _READER, wrap(stock))
+            stack.callback(setattr, model, _READER, stock)
         yield
-    finally:
-        setattr(keras.Model, _READER, stock)
+
+
+def _has_tf_keras() -> bool:
+    is_chosen = os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True")
+    return is_chosen or "tf_keras" in sys.modules
 
 
 def _replace_everywhere(old: Download, new: Download) -> None:

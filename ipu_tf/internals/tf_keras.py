@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,16 @@ from tf_keras.src.saving.legacy.saved_model import load as saved_model_loading
 # How `fit` makes batches of arrays, weights their classes, and unpacks them.
 from tf_keras.src.engine import data_adapter
 
+# By what a legacy optimizer tells variables apart.
+from tf_keras.src.optimizers.legacy.optimizer_v2 import OptimizerV2 as LegacyOptimizer
+from tf_keras.src.optimizers.legacy.optimizer_v2 import _var_key
+
+# The values of variables that a checkpoint has.
+CheckpointInitialValueCallable = tf.__internal__.tracking.CheckpointInitialValueCallable
+
+# How names of optimizers are read; which class a name means is no argument of public functions.
+from tf_keras.src import optimizers as optimizers_module
+
 # Whether arguments are those of a functional model.
 from tf_keras.src.engine.training import is_functional_model_init_params as is_functional_call
 
@@ -53,6 +64,11 @@ UPDATES = tuple(
         loss_scale_optimizer.LossScaleOptimizerV3,
     )
 )
+ADAPTATION = Patch(
+    tf_keras.layers.experimental.preprocessing.PreprocessingLayer,
+    "adapt",
+    "the host reads the dataset",
+)
 LOSS_SCALING = Patch(
     loss_scale_optimizer, "strategy_supports_loss_scaling", "IPU strategies scale losses"
 )
@@ -64,6 +80,9 @@ H5_LOADING = Patch(hdf5_format, "load_model_from_hdf5", "models of `.h5` files g
 SAVED_MODEL_LOADING = Patch(saved_model_loading, "load", "models of SavedModels get their options")
 RESUMING = Patch(
     tf_keras.callbacks.BackupAndRestore, "on_train_begin", "runs of IPU strategies are resumed"
+)
+OPTIMIZER_OF = Patch(
+    optimizers_module, "get", "names of optimizers are those of Keras 2.6 in scripts"
 )
 _AROUND = "ipu_tf_around"
 
@@ -271,3 +290,77 @@ def dense(gradients: Sequence[Any]) -> list[Any]:
     return [
         tf.convert_to_tensor(one) if isinstance(one, tf.IndexedSlices) else one for one in gradients
     ]
+
+
+def forgo_library_kernels(layer: Any) -> None:
+    """Makes a recurrent layer compute by its cell, whatever device the program is for.
+
+    Relies on `_could_use_gpu_kernel`, which `LSTM` and `GRU` read when they are called.
+    """
+    layer._could_use_gpu_kernel = False
+
+
+def set_hyper(optimizer: LegacyOptimizer, name: str, value: Any) -> None:
+    """Makes a number, a function or a schedule one that a legacy optimizer keeps in a variable.
+
+    Relies on `Optimizer._set_hyper`, which subclasses are to call.
+    """
+    optimizer._set_hyper(name, value)
+
+
+def config_of_hyper(optimizer: LegacyOptimizer, name: str) -> Any:
+    """Returns what `set_hyper` set, for a configuration.
+
+    Relies on `Optimizer._serialize_hyperparameter`.
+    """
+    return optimizer._serialize_hyperparameter(name)
+
+
+def learning_rate_of_step(optimizer: LegacyOptimizer, dtype: tf.DType) -> tf.Tensor:
+    """Returns the learning rate of this step of a legacy optimizer, with its schedule and decay.
+
+    Relies on `Optimizer._decayed_lr`, which its updates use.
+    """
+    return optimizer._decayed_lr(dtype)
+
+
+def add_slot_of(
+    optimizer: LegacyOptimizer,
+    variable: tf.Variable,
+    name: str,
+    *,
+    initializer: Any,
+    shape: Any,
+    dtype: tf.DType,
+) -> tf.Variable:
+    """Returns the slot of a variable; makes it if there is none of that name.
+
+    The public `Optimizer.add_slot` takes no dtype. Relies on the lists that it keeps, `_slots`,
+    `_slot_names` and `_weights`, and on `_restore_slot_variable`.
+    """
+    slots = optimizer._slots.setdefault(_var_key(variable), {})
+    if name in slots:
+        return slots[name]
+    if name not in optimizer._slot_names:
+        optimizer._slot_names.append(name)
+    value = initializer
+    if isinstance(initializer, str) or callable(initializer):
+        is_of_file = isinstance(initializer, CheckpointInitialValueCallable)
+        sizes = variable.shape if shape is None and not is_of_file else shape
+        make = tf_keras.initializers.get(initializer)
+        value = functools.partial(make, shape=sizes, dtype=dtype)
+    with optimizer._distribution_strategy_scope():
+        label = f"{variable._shared_name}/{name}"
+        slot = tf.Variable(value, trainable=False, dtype=dtype, name=label)
+    slots[name] = slot
+    optimizer._restore_slot_variable(slot_name=name, variable=variable, slot_variable=slot)
+    optimizer._weights.append(slot)
+    return slot
+
+
+def track(owner: Any, name: str, value: Any) -> None:
+    """Makes checkpoints of a legacy optimizer hold another one that it wraps.
+
+    Relies on `Trackable._track_trackable`, since legacy optimizers track no attributes.
+    """
+    owner._track_trackable(value, name, overwrite=True)

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-import keras
 import tensorflow as tf
 
 from ipu_tf import scopes
@@ -47,6 +46,7 @@ from ipu_tf.tile_program.device_program import DeviceProgram
 _LOG = logging.getLogger(__name__)
 
 _KERAS_STEPS = frozenset({"train_step", "test_step", "predict_step"})
+_KERASES = ("keras", "tf_keras")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,8 +121,15 @@ def program_name(fn: Callable[..., object]) -> str:
 
 def is_keras_step(fn: Callable[..., object]) -> bool:
     """Returns whether a function is a step of a model: Keras' loop has replicas of its own."""
-    owner = getattr(fn, "__self__", None)
-    return isinstance(owner, keras.Model) and getattr(fn, "__name__", "") in _KERAS_STEPS
+    if getattr(fn, "__name__", "") not in _KERAS_STEPS:
+        return False
+    # By name: a model of tf_keras is one, too, and tf_keras may not be there.
+    bases = type(getattr(fn, "__self__", None)).__mro__
+    return any(base.__name__ == "Model" and _package(base) in _KERASES for base in bases)
+
+
+def _package(cls: type) -> str:
+    return cls.__module__.partition(".")[0]
 
 
 def untraced_program(call: ProgramCall) -> Program:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from ipu_tf import IPUStrategy
 from ipu_tf.compat.document import replaced_methods
 from ipu_tf.compat.keras2.table import SPELLINGS
+from ipu_tf.compat.tf_keras.habits import SPELLINGS as HABITS
 from ipu_tf.internals import patches
 from ipu_tf.keras import PipelineStage
 
@@ -70,7 +71,7 @@ def test_every_method_that_a_spelling_replaces_is_listed_once():
     of_limit = {patch for patch in listed if patch.reason == "loops of the host are tried out, too"}
     methods = [str(patch) for patch in listed if patch not in of_limit]
     assert len({*methods}) == len(methods)
-    named = {patch for one in SPELLINGS for patch in (*one.rewrites, *one.wraps)}
+    named = {patch for one in (*SPELLINGS, *HABITS) for patch in (*one.rewrites, *one.wraps)}
     ours = {patch for patch in named if patch not in listed}
     assert all(patch.owner.__module__.startswith("ipu_tf") for patch in ours)
     of_tensorflow_1 = {"Session.__init__", "InteractiveSession.__init__", "Dimension.__init__"}

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf.keras import tf_keras_scope
-from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.profile.figures import program_figures as figures
+from ipu_tf.strategy.program_trace import is_keras_step
 from tests.keras.tf_keras_training import (
     TOKENS,
     X,
@@ -82,8 +82,18 @@ def test_a_functional_model_trains_on_a_dataset_and_on_single_batches(optimizer)
     check_rows(strategy.report(insights=False).programs[0], ours[0])
 
 
+class Own(tf_keras.optimizers.SGD):
+    """Takes no argument that keeps it from summing the gradients of replicas."""
+
+    def apply_gradients(self, grads_and_vars):
+        return super().apply_gradients(grads_and_vars)
+
+
 @pytest.mark.slow
-def test_gradients_are_accumulated_over_micro_batches_and_replicas():
+@pytest.mark.parametrize(
+    "optimizer", [tf_keras.optimizers.SGD, Own, tf.compat.v1.train.GradientDescentOptimizer]
+)
+def test_gradients_are_accumulated_over_micro_batches_and_replicas(optimizer):
     """Sums over two replicas at half the learning rate are means at the whole."""
 
     def setup(model):
@@ -96,7 +106,7 @@ def test_gradients_are_accumulated_over_micro_batches_and_replicas():
     ours, _ = trained(
         strategy_of(2),
         functional,
-        lambda: tf_keras.optimizers.SGD(0.05),
+        lambda: optimizer(0.05),
         setup=setup,
         steps=6,
         batch_size=4,
@@ -237,18 +247,6 @@ def test_losses_are_scaled_as_in_stock_tf_keras(kind, micro_batches):
     assert rows - {""} == names | {"SGD", "loss", "metrics", "(host)"}
 
 
-def test_an_optimizer_that_would_sum_gradients_twice_is_refused():
-    class Own(tf_keras.optimizers.SGD):
-        def apply_gradients(self, grads_and_vars):
-            return super().apply_gradients(grads_and_vars)
-
-    with strategy_of(2).scope():
-        model = tf_keras.Sequential([tf_keras.layers.Dense(3, input_shape=(6,))])
-        model.compile(Own(), "mse")
-        with pytest.raises(NotImplementedError, match=r"Own cannot update 2 replicas.*\(grads_and"):
-            adapter_of(model).optimizer.apply([])
-
-
 def test_the_first_step_says_that_a_model_is_not_converted(caplog, monkeypatch):
     monkeypatch.setattr(tf_keras_scope, "_may_be_used", lambda: False)  # Loaded in the scope.
     strategy = strategy_of()
@@ -260,3 +258,12 @@ def test_the_first_step_says_that_a_model_is_not_converted(caplog, monkeypatch):
     start = "A model of tf_keras is not converted for the IPU, because it was made outside of"
     messages = [record.getMessage() for record in caplog.records]
     assert len([message for message in messages if message.startswith(start)]) == 1
+
+
+def test_the_loop_replicates_the_steps_of_models():
+    """Not `strategy.run`, whose replicas have weights of their own."""
+    for of_a_keras in (tf_keras, keras):
+        model = of_a_keras.Sequential()
+        assert is_keras_step(model.train_step)
+        assert not is_keras_step(model.compile)
+    assert not is_keras_step(tf.Module().with_name_scope)

@@ -23,10 +23,12 @@ class KerasLoading(Keras2Finder):
 
     Args:
         then: The function.
+        library: The library to wait for.
     """
 
-    def __init__(self, then: Callable[[], None]) -> None:
+    def __init__(self, then: Callable[[], None], library: str = "keras") -> None:
         self._then = then
+        self._library = library
         self._depth = 0
 
     def find_spec(
@@ -51,6 +53,6 @@ class KerasLoading(Keras2Finder):
             execute(module)
         finally:
             self._depth -= 1
-        if not self._depth and "keras" in sys.modules and self in sys.meta_path:
+        if not self._depth and self._library in sys.modules and self in sys.meta_path:
             self.stop()
             self._then()

@@ -57,7 +57,7 @@ def without_downloads() -> Iterator[None]:
 def _generating(folder: Path, get_file: Callable[..., str]) -> Callable[..., str]:
     """Returns a `get_file` that gives generated files."""
     sources = folder / "sources"
-    sources.mkdir()
+    sources.mkdir(exist_ok=True)  # Each Keras has such a function.
 
     @functools.wraps(get_file)
     def get_generated_file(fname: Any = None, origin: Any = None, **options: Any) -> str:

@@ -7,17 +7,12 @@ from typing import Any
 
 import keras
 
+from ipu_tf.keras.layers.ipu_layer import AnyKeras
 from ipu_tf.ops.grad_util_ops import capture_upstream_gradients
 
 
-class _GradientCapture(keras.layers.Layer):
-    """Behaves like the layer that it wraps.
-
-    Args:
-        layer: The layer that is wrapped.
-        tag: Name of the captured gradients and of the wrapper.
-        **kwargs: Arguments of every layer.
-    """
+class GradientCaptureBody(AnyKeras):
+    """The parts of `_GradientCapture` that are the same over any Keras."""
 
     def __init__(self, layer: keras.layers.Layer, tag: str, **kwargs: Any) -> None:
         super().__init__(**{"name": tag, **kwargs})
@@ -37,13 +32,9 @@ class _GradientCapture(keras.layers.Layer):
         """Returns the shape of the wrapped layer's result."""
         return self.layer.compute_output_shape(input_shape)
 
-    def compute_output_spec(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns the shape and dtype of the wrapped layer's result."""
-        return self.layer.compute_output_spec(inputs, *args, **kwargs)
-
     def _wrapped(self) -> Mapping[str, Any]:
         """Returns the configuration of the wrapped layer."""
-        return keras.saving.serialize_keras_object(self.layer)
+        return self._keras.saving.serialize_keras_object(self.layer)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make this layer."""
@@ -55,14 +46,48 @@ class _GradientCapture(keras.layers.Layer):
     ) -> _GradientCapture:
         """Returns the layer that `get_config` describes."""
         arguments = dict(config)
-        layer = keras.saving.deserialize_keras_object(
+        layer = cls._keras.saving.deserialize_keras_object(
             arguments.pop("layer"), custom_objects=custom_objects
         )
         return cls(layer, **arguments)
 
+    @classmethod
+    def _check_is_layer(cls, layer: Any) -> None:
+        if not isinstance(layer, cls._keras.layers.Layer):
+            raise ValueError(
+                f"{cls.__name__}: expected an instance of a Keras layer. Wrap the layer, not its "
+                f"outputs. Received: {layer!r}."
+            )
+
+
+class _GradientCapture(GradientCaptureBody, keras.layers.Layer):
+    """Behaves like the layer that it wraps.
+
+    Args:
+        layer: The layer that is wrapped.
+        tag: Name of the captured gradients and of the wrapper.
+        **kwargs: Arguments of every layer.
+    """
+
+    def compute_output_spec(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Returns the shape and dtype of the wrapped layer's result."""
+        return self.layer.compute_output_spec(inputs, *args, **kwargs)
+
+
+class CaptureUpstreamGradientsBody(AnyKeras):
+    """The parts of `CaptureUpstreamGradients` that are the same over any Keras."""
+
+    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
+        self._check_is_layer(layer)
+        super().__init__(layer, f"{layer.name}_cug" if tag is None else tag, **kwargs)
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Returns the result of the wrapped layer."""
+        return capture_upstream_gradients(super().call(inputs, *args, **kwargs), tag=self.tag)
+
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class CaptureUpstreamGradients(_GradientCapture):
+class CaptureUpstreamGradients(CaptureUpstreamGradientsBody, _GradientCapture):
     """Captures the gradients that flow into the outputs of a layer.
 
     An optimizer that reads captured gradients, such as `ALSOptimizer`, gets them at its next step.
@@ -76,17 +101,62 @@ class CaptureUpstreamGradients(_GradientCapture):
         ValueError: `layer` is not a Keras layer.
     """
 
-    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
-        _check_is_layer("CaptureUpstreamGradients", layer)
-        super().__init__(layer, f"{layer.name}_cug" if tag is None else tag, **kwargs)
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns the result of the wrapped layer."""
-        return capture_upstream_gradients(super().call(inputs, *args, **kwargs), tag=self.tag)
+class CaptureActivationGradientsBody(AnyKeras):
+    """The parts of `CaptureActivationGradients` that are the same over any Keras."""
+
+    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
+        if not self.layer_is_supported(layer):
+            raise ValueError(
+                f"CaptureActivationGradients: layer '{layer.name}' does not use an activation "
+                "function, or uses it in a loop over steps. Capture the gradients of its outputs "
+                f"with CaptureUpstreamGradients. Received: a layer of type {type(layer).__name__}."
+            )
+        tag = f"{layer.name}_cag" if tag is None else tag
+        super().__init__(self._capturing(layer, tag), tag, **kwargs)
+        self._layer_config = self._keras.saving.serialize_keras_object(layer)
+
+    @classmethod
+    def layer_is_supported(cls, layer: keras.layers.Layer) -> bool:
+        """Returns whether a layer has activation functions whose gradients can be captured.
+
+        Args:
+            layer: A Keras layer.
+
+        Raises:
+            ValueError: It is not a Keras layer.
+        """
+        cls._check_is_layer(layer)
+        return not isinstance(layer, cls._keras.layers.RNN) and bool(cls._activations(layer))
+
+    def _wrapped(self) -> Mapping[str, Any]:
+        return self._layer_config
+
+    @classmethod
+    def _capturing(cls, layer: keras.layers.Layer, tag: str) -> keras.layers.Layer:
+        """Returns a copy of a layer whose activation functions capture gradients."""
+        captured = {
+            argument: _CapturingActivation(function, f"{tag}_{argument}")
+            for argument, function in cls._activations(layer).items()
+        }
+        copied = type(layer).from_config({**layer.get_config(), **captured})
+        if layer.built:
+            copied.build_from_config(layer.get_build_config())
+            copied.set_weights(layer.get_weights())
+        return copied
+
+    @classmethod
+    def _activations(cls, layer: keras.layers.Layer) -> dict[str, Any]:
+        """Returns the activation functions of a layer by the argument that sets them."""
+        return {
+            argument: cls._keras.activations.get(value)
+            for argument, value in layer.get_config().items()
+            if "activation" in argument and value is not None
+        }
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class CaptureActivationGradients(_GradientCapture):
+class CaptureActivationGradients(CaptureActivationGradientsBody, _GradientCapture):
     """Captures the gradients that flow through the activation functions of a layer, to its inputs.
 
     It wraps a copy of the layer with the same configuration and weights, whose activation
@@ -100,33 +170,6 @@ class CaptureActivationGradients(_GradientCapture):
     Raises:
         ValueError: `layer` is not a Keras layer, or has no activation function outside a loop.
     """
-
-    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
-        if not self.layer_is_supported(layer):
-            raise ValueError(
-                f"CaptureActivationGradients: layer '{layer.name}' does not use an activation "
-                "function, or uses it in a loop over steps. Capture the gradients of its outputs "
-                f"with CaptureUpstreamGradients. Received: a layer of type {type(layer).__name__}."
-            )
-        tag = f"{layer.name}_cag" if tag is None else tag
-        super().__init__(_capturing(layer, tag), tag, **kwargs)
-        self._layer_config = keras.saving.serialize_keras_object(layer)
-
-    @staticmethod
-    def layer_is_supported(layer: keras.layers.Layer) -> bool:
-        """Returns whether a layer has activation functions whose gradients can be captured.
-
-        Args:
-            layer: A Keras layer.
-
-        Raises:
-            ValueError: It is not a Keras layer.
-        """
-        _check_is_layer("CaptureActivationGradients", layer)
-        return not isinstance(layer, keras.layers.RNN) and bool(_activations(layer))
-
-    def _wrapped(self) -> Mapping[str, Any]:
-        return self._layer_config
 
 
 class _CapturingActivation:
@@ -143,33 +186,3 @@ class _CapturingActivation:
 
     def __call__(self, inputs: Any) -> Any:
         return self._function(capture_upstream_gradients(inputs, tag=self._tag))
-
-
-def _capturing(layer: keras.layers.Layer, tag: str) -> keras.layers.Layer:
-    """Returns a copy of a layer whose activation functions capture gradients."""
-    captured = {
-        argument: _CapturingActivation(function, f"{tag}_{argument}")
-        for argument, function in _activations(layer).items()
-    }
-    copied = type(layer).from_config({**layer.get_config(), **captured})
-    if layer.built:
-        copied.build_from_config(layer.get_build_config())
-        copied.set_weights(layer.get_weights())
-    return copied
-
-
-def _activations(layer: keras.layers.Layer) -> dict[str, Any]:
-    """Returns the activation functions of a layer by the argument that sets them."""
-    return {
-        argument: keras.activations.get(value)
-        for argument, value in layer.get_config().items()
-        if "activation" in argument and value is not None
-    }
-
-
-def _check_is_layer(owner: str, layer: Any) -> None:
-    if not isinstance(layer, keras.layers.Layer):
-        raise ValueError(
-            f"{owner}: expected an instance of a Keras layer. Wrap the layer, not its outputs. "
-            f"Received: {layer!r}."
-        )

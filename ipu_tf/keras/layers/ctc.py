@@ -7,18 +7,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.keras.layers.ipu_layer import AnyKeras
 from ipu_tf.ops.functions import ctc_ops
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class CTCLoss(keras.layers.Layer):
-    """The mean CTC loss of a batch.
-
-    Args:
-        blank_index: The class of the blank label.
-        from_logits: Whether the data are logits, or logarithms of probabilities.
-        **kwargs: Arguments of `keras.layers.Layer`.
-    """
+class CTCLossBody(AnyKeras):
+    """The parts of `CTCLoss` that are the same over any Keras."""
 
     def __init__(self, blank_index: int = 0, from_logits: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -38,13 +32,6 @@ class CTCLoss(keras.layers.Layer):
         losses = loss(labels, data, label_length, data_length, self.blank_index)
         return tf.reshape(tf.reduce_mean(losses), [1])
 
-    def compute_output_spec(
-        self, labels: Any, data: Any, label_length: Any, data_length: Any
-    ) -> keras.KerasTensor:
-        """Returns the shape and dtype of the loss."""
-        del labels, label_length, data_length
-        return keras.KerasTensor((1,), dtype=data.dtype)
-
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make this layer."""
         return {
@@ -55,19 +42,25 @@ class CTCLoss(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class CTCInferenceLayer(keras.layers.Layer):
-    """The most likely sequences of labels, found by a beam search.
+class CTCLoss(CTCLossBody, keras.layers.Layer):
+    """The mean CTC loss of a batch.
 
     Args:
         blank_index: The class of the blank label.
-        beam_width: Number of sequences that the search keeps at a step.
-        top_paths: Number of sequences that it returns.
         from_logits: Whether the data are logits, or logarithms of probabilities.
         **kwargs: Arguments of `keras.layers.Layer`.
-
-    Raises:
-        ValueError: `top_paths` is greater than `beam_width`, or below 1.
     """
+
+    def compute_output_spec(
+        self, labels: Any, data: Any, label_length: Any, data_length: Any
+    ) -> keras.KerasTensor:
+        """Returns the shape and dtype of the loss."""
+        del labels, label_length, data_length
+        return keras.KerasTensor((1,), dtype=data.dtype)
+
+
+class CTCInferenceLayerBody(AnyKeras):
+    """The parts of `CTCInferenceLayer` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -110,16 +103,6 @@ class CTCInferenceLayer(keras.layers.Layer):
         )
         return search(data, data_length, self.beam_width, self.top_paths, self.blank_index)
 
-    def compute_output_spec(self, data: Any, data_length: Any) -> Any:
-        """Returns the shapes and dtypes of the results."""
-        del data_length
-        steps, batch, _ = data.shape
-        return (
-            keras.KerasTensor((batch, self.top_paths), dtype="float32"),
-            keras.KerasTensor((batch, self.top_paths), dtype="int32"),
-            keras.KerasTensor((batch, self.top_paths, steps), dtype="int32"),
-        )
-
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make this layer."""
         return {
@@ -132,11 +115,33 @@ class CTCInferenceLayer(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class CTCPredictionsLayer(CTCInferenceLayer):
-    """The most likely sequence of labels, blank beyond its length.
+class CTCInferenceLayer(CTCInferenceLayerBody, keras.layers.Layer):
+    """The most likely sequences of labels, found by a beam search.
 
-    Its arguments are those of `CTCInferenceLayer`; it returns the best of the paths.
+    Args:
+        blank_index: The class of the blank label.
+        beam_width: Number of sequences that the search keeps at a step.
+        top_paths: Number of sequences that it returns.
+        from_logits: Whether the data are logits, or logarithms of probabilities.
+        **kwargs: Arguments of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: `top_paths` is greater than `beam_width`, or below 1.
     """
+
+    def compute_output_spec(self, data: Any, data_length: Any) -> Any:
+        """Returns the shapes and dtypes of the results."""
+        del data_length
+        steps, batch, _ = data.shape
+        return (
+            keras.KerasTensor((batch, self.top_paths), dtype="float32"),
+            keras.KerasTensor((batch, self.top_paths), dtype="int32"),
+            keras.KerasTensor((batch, self.top_paths, steps), dtype="int32"),
+        )
+
+
+class CTCPredictionsLayerBody(AnyKeras):
+    """The parts of `CTCPredictionsLayer` that are the same over any Keras."""
 
     def call(self, data: Any, data_length: Any) -> tf.Tensor:
         """Returns the labels of the most likely sequence, int32 of shape [batch, steps].
@@ -147,6 +152,14 @@ class CTCPredictionsLayer(CTCInferenceLayer):
         """
         costs, _, labels = self._search(data, data_length)
         return tf.gather(labels, tf.argmin(costs, axis=1, output_type=tf.int32), batch_dims=1)
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class CTCPredictionsLayer(CTCPredictionsLayerBody, CTCInferenceLayer):
+    """The most likely sequence of labels, blank beyond its length.
+
+    Its arguments are those of `CTCInferenceLayer`; it returns the best of the paths.
+    """
 
     def compute_output_spec(self, data: Any, data_length: Any) -> keras.KerasTensor:
         """Returns the shape and dtype of the labels."""

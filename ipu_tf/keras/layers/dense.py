@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.layers.ipu_layer import refuse
+from ipu_tf.keras.layers.ipu_layer import AnyKeras, refuse
 from ipu_tf.ops.math_ops import check_serialization, serialized_matmul
 
 # Maps the layer's names of dimensions to those of `serialized_matmul`.
@@ -18,32 +18,8 @@ _DIMENSIONS = {
 }
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class SerialDense(keras.layers.Dense):
-    """Keras' dense layer, its product serialized to save memory of the device.
-
-    Of inputs of shape [..., m, k] and a kernel of shape [k, n], "input_columns" splits m,
-    "input_rows_kernel_columns" k and "kernel_rows" n; see `ipu_tf.ops.math_ops.serialized_matmul`.
-
-    Args:
-        units: Number of outputs.
-        serialization_factor: Number of pieces; must divide the extent that is split.
-        serialization_dimension: "input_columns", "input_rows_kernel_columns" or "kernel_rows".
-        activation: Activation function, none if None.
-        use_bias: Whether to add a bias.
-        kernel_initializer: Initializer of the kernel.
-        bias_initializer: Initializer of the bias.
-        kernel_regularizer: Regularizer of the kernel.
-        bias_regularizer: Regularizer of the bias.
-        activity_regularizer: Regularizer of the outputs.
-        kernel_constraint: Constraint of the kernel.
-        bias_constraint: Constraint of the bias.
-        **kwargs: Arguments of every layer.
-
-    Raises:
-        ValueError: The factor is below 1 or the dimension unknown; in `build` or `call`, if the
-            factor does not divide the extent.
-    """
+class SerialDenseBody(AnyKeras):
+    """The parts of `SerialDense` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -119,19 +95,35 @@ class SerialDense(keras.layers.Dense):
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class Dense(keras.layers.Dense):
-    """Keras' dense layer; the vendor's also takes inputs in the float8 of the IPU.
+class SerialDense(SerialDenseBody, keras.layers.Dense):
+    """Keras' dense layer, its product serialized to save memory of the device.
+
+    Of inputs of shape [..., m, k] and a kernel of shape [k, n], "input_columns" splits m,
+    "input_rows_kernel_columns" k and "kernel_rows" n; see `ipu_tf.ops.math_ops.serialized_matmul`.
 
     Args:
         units: Number of outputs.
-        kernel_format: Float8 format of the kernel for float8 inputs; must be left out.
-        kernel_scale: Power of two by which such a kernel is scaled; must be 0.
-        kernel_data_initializer: Initializer of the data of such a kernel; must be None.
-        **kwargs: Arguments of `keras.layers.Dense`.
+        serialization_factor: Number of pieces; must divide the extent that is split.
+        serialization_dimension: "input_columns", "input_rows_kernel_columns" or "kernel_rows".
+        activation: Activation function, none if None.
+        use_bias: Whether to add a bias.
+        kernel_initializer: Initializer of the kernel.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Regularizer of the kernel.
+        bias_regularizer: Regularizer of the bias.
+        activity_regularizer: Regularizer of the outputs.
+        kernel_constraint: Constraint of the kernel.
+        bias_constraint: Constraint of the bias.
+        **kwargs: Arguments of every layer.
 
     Raises:
-        NotImplementedError: An argument of float8 is given, or the inputs are float8.
+        ValueError: The factor is below 1 or the dimension unknown; in `build` or `call`, if the
+            factor does not divide the extent.
     """
+
+
+class DenseBody(AnyKeras):
+    """The parts of `Dense` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -164,4 +156,21 @@ class Dense(keras.layers.Dense):
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Returns the outputs; see `keras.layers.Dense`."""
-        return super().call(inputs, training)
+        del training
+        return super().call(inputs)
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class Dense(DenseBody, keras.layers.Dense):
+    """Keras' dense layer; the vendor's also takes inputs in the float8 of the IPU.
+
+    Args:
+        units: Number of outputs.
+        kernel_format: Float8 format of the kernel for float8 inputs; must be left out.
+        kernel_scale: Power of two by which such a kernel is scaled; must be 0.
+        kernel_data_initializer: Initializer of the data of such a kernel; must be None.
+        **kwargs: Arguments of `keras.layers.Dense`.
+
+    Raises:
+        NotImplementedError: An argument of float8 is given, or the inputs are float8.
+    """

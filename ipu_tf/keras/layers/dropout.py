@@ -6,27 +6,11 @@ from typing import Any
 
 import keras
 
-from ipu_tf.keras.layers.ipu_layer import drop, seed_pair
+from ipu_tf.keras.layers.ipu_layer import AnyKeras, drop, seed_pair
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class Dropout(keras.layers.Dropout):
-    """Keras' dropout, with a seed that fixes the mask.
-
-    Args:
-        rate: Share of the inputs that are set to 0, from 0 up to but not including 1. The others
-            are scaled by 1 / (1 - rate).
-        noise_shape: Shape of the mask, of the rank of the inputs; every extent is that of the
-            inputs, or 1 or None to share one value along it. None means the inputs' shape.
-        seed: A pair of whole numbers that gives the same mask at every call; None draws a new
-            mask at every call.
-        ref: Accepted for scripts that pass it, and kept in files; has no effect.
-        **kwargs: Arguments of every layer.
-
-    Raises:
-        TypeError: `ref` is not a bool.
-        ValueError: `rate`, `noise_shape` or `seed` is out of its range.
-    """
+class DropoutBody(AnyKeras):
+    """The parts of `Dropout` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -69,8 +53,30 @@ class Dropout(keras.layers.Dropout):
         """Returns the inputs, with dropout in training."""
         if not training or not self.rate:
             return inputs
-        return drop(inputs, self.rate, self.noise_shape, self.seed, self.seed_generator)
+        if self.seed is None:
+            return super().call(inputs, training=True)
+        return drop(inputs, self.rate, self.noise_shape, self.seed)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make this layer."""
         return {**super().get_config(), "ref": self.ref}
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class Dropout(DropoutBody, keras.layers.Dropout):
+    """Keras' dropout, with a seed that fixes the mask.
+
+    Args:
+        rate: Share of the inputs that are set to 0, from 0 up to but not including 1. The others
+            are scaled by 1 / (1 - rate).
+        noise_shape: Shape of the mask, of the rank of the inputs; every extent is that of the
+            inputs, or 1 or None to share one value along it. None means the inputs' shape.
+        seed: A pair of whole numbers that gives the same mask at every call; None draws a new
+            mask at every call.
+        ref: Accepted for scripts that pass it, and kept in files; has no effect.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        TypeError: `ref` is not a bool.
+        ValueError: `rate`, `noise_shape` or `seed` is out of its range.
+    """

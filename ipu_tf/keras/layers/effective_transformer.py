@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
 from ipu_tf.keras.layers.dropout import Dropout
+from ipu_tf.keras.layers.ipu_layer import AnyKeras
 from ipu_tf.keras.layers.normalization import LayerNormalization
 
 # Inputs of the layer: the sequences, their lengths, and optionally a mask of heads.
 _INPUTS = (4, 5)
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class EffectiveTransformer(keras.layers.Layer):
-    """Multi-head attention (Vaswani et al., 2017) from one batch of sequences to another.
+class EffectiveTransformerBody(AnyKeras):
+    """The parts of `EffectiveTransformer` that are the same over any Keras."""
 
-    The elements of a sequence are numbers, embedded one by one. Queries, keys and values beyond
-    the length of a sequence are zero; zero keys take part in the softmax. The device packs the
-    sequences of a batch without their padding before it embeds them, by `max_batch_size` and
-    `sequences_per_iter`; results do not depend on how it packs them.
-
-    Args:
-        output_layer_size: Number of outputs.
-        max_batch_size: Greatest number of sequences in a pack.
-        use_scale: Whether the scores are scaled by a weight.
-        num_attention_heads: Number of heads.
-        attention_head_size: Size of a head.
-        sequences_per_iter: Number of full sequences that fit into a pack.
-        qkv_activation: Activation function of queries, keys and values.
-        attention_dropout_prob: Share of the context that is dropped in training, none if None.
-        output_activation: Activation function of the outputs.
-        output_dropout_prob: Share of the outputs that is dropped in training, none if None.
-        layer_norm_output: Whether the outputs are normalized.
-        embedding_initializer: Initializer of the kernels of queries, keys and values.
-        embedding_bias_initializer: Initializer of their biases.
-        output_initializer: Initializer of the kernel of the outputs.
-        output_bias_initializer: Initializer of their biases.
-        **kwargs: Arguments of every layer.
-
-    Raises:
-        ValueError: `sequences_per_iter` is greater than `max_batch_size`; in `build` or `call`, if
-            the inputs do not fit together.
-    """
+    _dropout: ClassVar[Any]
+    _norm: ClassVar[Any]
 
     def __init__(
         self,
@@ -78,21 +53,21 @@ class EffectiveTransformer(keras.layers.Layer):
         self.num_attention_heads = num_attention_heads
         self.attention_head_size = attention_head_size
         self.sequences_per_iter = sequences_per_iter
-        self.qkv_activation = keras.activations.get(qkv_activation)
+        self.qkv_activation = self._keras.activations.get(qkv_activation)
         self.attention_dropout_prob = attention_dropout_prob
-        self.output_activation = keras.activations.get(output_activation)
+        self.output_activation = self._keras.activations.get(output_activation)
         self.output_dropout_prob = output_dropout_prob
         self.layer_norm_output = layer_norm_output
-        self.embedding_initializer = keras.initializers.get(embedding_initializer)
-        self.embedding_bias_initializer = keras.initializers.get(embedding_bias_initializer)
-        self.output_initializer = keras.initializers.get(output_initializer)
-        self.output_bias_initializer = keras.initializers.get(output_bias_initializer)
+        self.embedding_initializer = self._keras.initializers.get(embedding_initializer)
+        self.embedding_bias_initializer = self._keras.initializers.get(embedding_bias_initializer)
+        self.output_initializer = self._keras.initializers.get(output_initializer)
+        self.output_bias_initializer = self._keras.initializers.get(output_bias_initializer)
         self._make_layers()
 
     def _make_layers(self) -> None:
         policy = self.dtype_policy
         self._embeddings = [
-            keras.layers.Dense(
+            self._keras.layers.Dense(
                 self.num_attention_heads * self.attention_head_size,
                 activation=self.qkv_activation,
                 kernel_initializer=_fresh(self.embedding_initializer),
@@ -102,7 +77,7 @@ class EffectiveTransformer(keras.layers.Layer):
             )
             for part in ("query", "key", "value")
         ]
-        self._output_layer = keras.layers.Dense(
+        self._output_layer = self._keras.layers.Dense(
             self.output_layer_size,
             activation=self.output_activation,
             kernel_initializer=self.output_initializer,
@@ -110,9 +85,9 @@ class EffectiveTransformer(keras.layers.Layer):
             name="output_layer",
             dtype=policy,
         )
-        self._attention_dropout = Dropout(self.attention_dropout_prob or 0.0, dtype=policy)
-        self._output_dropout = Dropout(self.output_dropout_prob or 0.0, dtype=policy)
-        self._layer_norm = LayerNormalization(dtype=policy) if self.layer_norm_output else None
+        self._attention_dropout = self._dropout(self.attention_dropout_prob or 0.0, dtype=policy)
+        self._output_dropout = self._dropout(self.output_dropout_prob or 0.0, dtype=policy)
+        self._layer_norm = self._norm(dtype=policy) if self.layer_norm_output else None
 
     def build(self, input_shape: Any) -> None:
         """Makes the weights.
@@ -231,7 +206,7 @@ class EffectiveTransformer(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make this layer."""
         initializers = {
-            name: keras.initializers.serialize(getattr(self, name))
+            name: self._keras.initializers.serialize(getattr(self, name))
             for name in (
                 "embedding_initializer",
                 "embedding_bias_initializer",
@@ -247,19 +222,55 @@ class EffectiveTransformer(keras.layers.Layer):
             "num_attention_heads": self.num_attention_heads,
             "attention_head_size": self.attention_head_size,
             "sequences_per_iter": self.sequences_per_iter,
-            "qkv_activation": keras.activations.serialize(self.qkv_activation),
+            "qkv_activation": self._keras.activations.serialize(self.qkv_activation),
             "attention_dropout_prob": self.attention_dropout_prob,
-            "output_activation": keras.activations.serialize(self.output_activation),
+            "output_activation": self._keras.activations.serialize(self.output_activation),
             "output_dropout_prob": self.output_dropout_prob,
             "layer_norm_output": self.layer_norm_output,
             **initializers,
         }
 
 
+@keras.saving.register_keras_serializable("ipu_tf")
+class EffectiveTransformer(EffectiveTransformerBody, keras.layers.Layer):
+    """Multi-head attention (Vaswani et al., 2017) from one batch of sequences to another.
+
+    The elements of a sequence are numbers, embedded one by one. Queries, keys and values beyond
+    the length of a sequence are zero; zero keys take part in the softmax. The device packs the
+    sequences of a batch without their padding before it embeds them, by `max_batch_size` and
+    `sequences_per_iter`; results do not depend on how it packs them.
+
+    Args:
+        output_layer_size: Number of outputs.
+        max_batch_size: Greatest number of sequences in a pack.
+        use_scale: Whether the scores are scaled by a weight.
+        num_attention_heads: Number of heads.
+        attention_head_size: Size of a head.
+        sequences_per_iter: Number of full sequences that fit into a pack.
+        qkv_activation: Activation function of queries, keys and values.
+        attention_dropout_prob: Share of the context that is dropped in training, none if None.
+        output_activation: Activation function of the outputs.
+        output_dropout_prob: Share of the outputs that is dropped in training, none if None.
+        layer_norm_output: Whether the outputs are normalized.
+        embedding_initializer: Initializer of the kernels of queries, keys and values.
+        embedding_bias_initializer: Initializer of their biases.
+        output_initializer: Initializer of the kernel of the outputs.
+        output_bias_initializer: Initializer of their biases.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        ValueError: `sequences_per_iter` is greater than `max_batch_size`; in `build` or `call`, if
+            the inputs do not fit together.
+    """
+
+    _dropout = Dropout
+    _norm = LayerNormalization
+
+
 def _fresh(initializer: Any) -> Any:
     """Returns a copy of an initializer; without a seed it draws other values than the original."""
-    is_class = isinstance(initializer, keras.initializers.Initializer)
-    return initializer.clone() if is_class else initializer
+    is_object = hasattr(initializer, "get_config")
+    return type(initializer).from_config(initializer.get_config()) if is_object else initializer
 
 
 def _dtype_name(tensor: Any) -> str:

@@ -7,31 +7,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.layers.ipu_layer import refuse
+from ipu_tf.keras.layers.ipu_layer import AnyKeras, refuse
 from ipu_tf.ops import embedding_ops
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class Embedding(keras.layers.Embedding):
-    """Keras' embedding of integers from 0 to `input_dim` - 1.
-
-    Args:
-        input_dim: Number of rows of the table.
-        output_dim: Length of a row.
-        embeddings_initializer: Initializer of the table.
-        embeddings_regularizer: Not supported.
-        activity_regularizer: Not supported.
-        embeddings_constraint: Not supported.
-        mask_zero: Not supported.
-        input_length: Not supported.
-        serialization_factor: Number of equal parts of the table that are looked up one after the
-            other, which saves memory if another layer uses the table, too.
-        **kwargs: Arguments of every layer.
-
-    Raises:
-        NotImplementedError: An unsupported argument is given.
-        ValueError: `serialization_factor` is below 1 or does not divide `input_dim`.
-    """
+class EmbeddingBody(AnyKeras):
+    """The parts of `Embedding` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -74,14 +55,6 @@ class Embedding(keras.layers.Embedding):
             )
         super().build(input_shape)
 
-    def compute_output_spec(
-        self, inputs: Any, inputs_are_sorted: bool = False, training: bool | None = None
-    ) -> keras.KerasTensor:
-        """Returns the shape and dtype of the result."""
-        del inputs_are_sorted, training
-        self._check_integers(inputs)
-        return super().compute_output_spec(inputs)
-
     def call(
         self, inputs: Any, inputs_are_sorted: bool = False, training: bool | None = None
     ) -> tf.Tensor:
@@ -113,3 +86,34 @@ class Embedding(keras.layers.Embedding):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make this layer."""
         return {**super().get_config(), "serialization_factor": self.serialization_factor}
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class Embedding(EmbeddingBody, keras.layers.Embedding):
+    """Keras' embedding of integers from 0 to `input_dim` - 1.
+
+    Args:
+        input_dim: Number of rows of the table.
+        output_dim: Length of a row.
+        embeddings_initializer: Initializer of the table.
+        embeddings_regularizer: Not supported.
+        activity_regularizer: Not supported.
+        embeddings_constraint: Not supported.
+        mask_zero: Not supported.
+        input_length: Not supported.
+        serialization_factor: Number of equal parts of the table that are looked up one after the
+            other, which saves memory if another layer uses the table, too.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        NotImplementedError: An unsupported argument is given.
+        ValueError: `serialization_factor` is below 1 or does not divide `input_dim`.
+    """
+
+    def compute_output_spec(
+        self, inputs: Any, inputs_are_sorted: bool = False, training: bool | None = None
+    ) -> keras.KerasTensor:
+        """Returns the shape and dtype of the result."""
+        del inputs_are_sorted, training
+        self._check_integers(inputs)
+        return super().compute_output_spec(inputs)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
+_Base: Any = object  # Each Keras has a base of its own, which subclasses name.
 
-class IPULayer(keras.layers.Layer):
-    """Base of layers that have arguments of a Keras layer and refuse some of them."""
+
+class AnyKeras(_Base):
+    """Base of the parts of layers that are the same over any Keras.
+
+    A layer names the parts before its base of the Keras.
+    """
+
+    _keras: ClassVar[Any] = keras
+
+
+class RefusingLayer(AnyKeras):
+    """What `IPULayer` is over any Keras."""
 
     def _check_unsupported(self, arg: Any, arg_name: str, method_name: str = "__init__") -> None:
         """Checks that an argument that is not supported is not given.
@@ -18,6 +29,10 @@ class IPULayer(keras.layers.Layer):
             NotImplementedError: It is given.
         """
         refuse(self, method_name, **{arg_name: arg})
+
+
+class IPULayer(RefusingLayer, keras.layers.Layer):
+    """Base of layers that have arguments of a Keras layer and refuse some of them."""
 
 
 def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: Any) -> None:
@@ -75,7 +90,11 @@ def seed_pair(owner: str, seed: Any) -> tuple[int, int] | None:
 
 
 def drop(
-    inputs: tf.Tensor, rate: float, noise_shape: Any, seed: tuple[int, int] | None, generator: Any
+    inputs: tf.Tensor,
+    rate: float,
+    noise_shape: Any,
+    seed: tuple[int, int] | None,
+    generator: Any = None,
 ) -> tf.Tensor:
     """Returns a tensor with a share of its elements set to 0 and the others scaled up.
 

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from ipu_tf.keras.layers.ipu_layer import refuse
+from ipu_tf.keras.layers.ipu_layer import AnyKeras, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -17,29 +17,8 @@ logger = logging.getLogger(__name__)
 SMALL_EPSILON = 1.53e-5
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class GroupNormalization(keras.layers.Layer):
-    """Normalizes every sample over groups of its channels, in float32 (Wu and He, 2018).
-
-    With `strided_channel_grouping`, channel c of C belongs to group c % groups, which is fastest on
-    the device; without it, to group c // (C / groups), as in other frameworks. Weights that were
-    trained with one grouping do not fit the other.
-
-    Args:
-        groups: Number of groups; must divide the number of channels.
-        channels_axis: Axis of the channels, 1 or the last one.
-        center: Whether to add `beta`.
-        scale: Whether to multiply by `gamma`.
-        epsilon: Added to the variance.
-        beta_initializer: Initializer of `beta`, zeros if None.
-        gamma_initializer: Initializer of `gamma`, ones if None.
-        strided_channel_grouping: How the channels are grouped.
-        trainable: Whether `beta` and `gamma` are trained.
-        **kwargs: Arguments of every layer.
-
-    Raises:
-        ValueError: In `build`, if the axis or the number of groups does not fit the inputs.
-    """
+class GroupNormalizationBody(AnyKeras):
+    """The parts of `GroupNormalization` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -60,8 +39,8 @@ class GroupNormalization(keras.layers.Layer):
         self.center = center
         self.scale = scale
         self.epsilon = epsilon
-        self.beta_initializer = keras.initializers.get(beta_initializer or "zeros")
-        self.gamma_initializer = keras.initializers.get(gamma_initializer or "ones")
+        self.beta_initializer = self._keras.initializers.get(beta_initializer or "zeros")
+        self.gamma_initializer = self._keras.initializers.get(gamma_initializer or "ones")
         self.strided_channel_grouping = strided_channel_grouping
 
     def build(self, input_shape: Any) -> None:
@@ -136,20 +115,39 @@ class GroupNormalization(keras.layers.Layer):
             "center": self.center,
             "scale": self.scale,
             "epsilon": self.epsilon,
-            "beta_initializer": keras.initializers.serialize(self.beta_initializer),
-            "gamma_initializer": keras.initializers.serialize(self.gamma_initializer),
+            "beta_initializer": self._keras.initializers.serialize(self.beta_initializer),
+            "gamma_initializer": self._keras.initializers.serialize(self.gamma_initializer),
             "strided_channel_grouping": self.strided_channel_grouping,
         }
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class InstanceNormalization(GroupNormalization):
-    """Normalizes every channel of every sample, in float32 (Ulyanov et al., 2016).
+class GroupNormalization(GroupNormalizationBody, keras.layers.Layer):
+    """Normalizes every sample over groups of its channels, in float32 (Wu and He, 2018).
+
+    With `strided_channel_grouping`, channel c of C belongs to group c % groups, which is fastest on
+    the device; without it, to group c // (C / groups), as in other frameworks. Weights that were
+    trained with one grouping do not fit the other.
 
     Args:
-        channels_axis: See `GroupNormalization`, as for all arguments.
+        groups: Number of groups; must divide the number of channels.
+        channels_axis: Axis of the channels, 1 or the last one.
+        center: Whether to add `beta`.
+        scale: Whether to multiply by `gamma`.
+        epsilon: Added to the variance.
+        beta_initializer: Initializer of `beta`, zeros if None.
+        gamma_initializer: Initializer of `gamma`, ones if None.
+        strided_channel_grouping: How the channels are grouped.
+        trainable: Whether `beta` and `gamma` are trained.
         **kwargs: Arguments of every layer.
+
+    Raises:
+        ValueError: In `build`, if the axis or the number of groups does not fit the inputs.
     """
+
+
+class InstanceNormalizationBody(AnyKeras):
+    """The parts of `InstanceNormalization` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -188,28 +186,17 @@ class InstanceNormalization(GroupNormalization):
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class LayerNormalization(keras.layers.LayerNormalization):
-    """Keras' layer normalization (Ba et al., 2016).
+class InstanceNormalization(InstanceNormalizationBody, GroupNormalization):
+    """Normalizes every channel of every sample, in float32 (Ulyanov et al., 2016).
 
     Args:
-        axis: Axis or axes that are normalized over.
-        epsilon: Added to the variance.
-        center: Whether to add `beta`.
-        scale: Whether to multiply by `gamma`.
-        beta_initializer: Initializer of `beta`.
-        gamma_initializer: Initializer of `gamma`.
-        beta_regularizer: Not supported.
-        gamma_regularizer: Not supported.
-        beta_constraint: Not supported.
-        gamma_constraint: Not supported.
-        trainable: Whether `beta` and `gamma` are trained.
+        channels_axis: See `GroupNormalization`, as for all arguments.
         **kwargs: Arguments of every layer.
-
-    Raises:
-        NotImplementedError: An unsupported argument is given.
-        ValueError: `axis` is neither an axis nor a list of axes; in `build`, if an axis is not one
-            of the inputs' or is named twice.
     """
+
+
+class LayerNormalizationBody(AnyKeras):
+    """The parts of `LayerNormalization` that are the same over any Keras."""
 
     axis: Any
 
@@ -269,6 +256,31 @@ class LayerNormalization(keras.layers.LayerNormalization):
         """Returns the normalized inputs, the same in training and in inference."""
         del training
         return super().call(inputs)
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class LayerNormalization(LayerNormalizationBody, keras.layers.LayerNormalization):
+    """Keras' layer normalization (Ba et al., 2016).
+
+    Args:
+        axis: Axis or axes that are normalized over.
+        epsilon: Added to the variance.
+        center: Whether to add `beta`.
+        scale: Whether to multiply by `gamma`.
+        beta_initializer: Initializer of `beta`.
+        gamma_initializer: Initializer of `gamma`.
+        beta_regularizer: Not supported.
+        gamma_regularizer: Not supported.
+        beta_constraint: Not supported.
+        gamma_constraint: Not supported.
+        trainable: Whether `beta` and `gamma` are trained.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        NotImplementedError: An unsupported argument is given.
+        ValueError: `axis` is neither an axis nor a list of axes; in `build`, if an axis is not one
+            of the inputs' or is named twice.
+    """
 
 
 GroupNorm = GroupNormalization

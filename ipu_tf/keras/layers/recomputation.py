@@ -6,11 +6,20 @@ from typing import Any
 
 import keras
 
+from ipu_tf.keras.layers.ipu_layer import AnyKeras
 from ipu_tf.ops.pipelining_ops import recomputation_checkpoint
 
 
+class RecomputationCheckpointBody(AnyKeras):
+    """The parts of `RecomputationCheckpoint` that are the same over any Keras."""
+
+    def call(self, inputs: Any) -> Any:
+        """Returns the inputs, a tensor or a structure of tensors."""
+        return keras.tree.map_structure(recomputation_checkpoint, inputs)
+
+
 @keras.saving.register_keras_serializable("ipu_tf")
-class RecomputationCheckpoint(keras.layers.Layer):
+class RecomputationCheckpoint(RecomputationCheckpointBody, keras.layers.Layer):
     """Passes on its inputs; a program keeps them when it recomputes activations.
 
     It applies to a model on one IPU if `allow_recompute` of the configuration is set, and to
@@ -18,10 +27,6 @@ class RecomputationCheckpoint(keras.layers.Layer):
     memory for it. It has no effect under `RecomputationMode.RecomputeThenBackpropagate`. The
     values and gradients stay the same.
     """
-
-    def call(self, inputs: Any) -> Any:
-        """Returns the inputs, a tensor or a structure of tensors."""
-        return keras.tree.map_structure(recomputation_checkpoint, inputs)
 
     def compute_output_spec(self, inputs: Any) -> Any:
         """Returns the shapes and dtypes of the results."""

@@ -12,7 +12,7 @@ from keras import ops
 
 from ipu_tf import scopes
 from ipu_tf.config.poplar_options import parse_partials
-from ipu_tf.keras.layers.ipu_layer import drop, refuse, seed_pair, unsupported
+from ipu_tf.keras.layers.ipu_layer import AnyKeras, drop, refuse, seed_pair, unsupported
 
 ACTIVATIONS = ("tanh", "relu", "softmax", "sigmoid", "hard_sigmoid")
 RECURRENT_ACTIVATIONS = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
@@ -122,22 +122,26 @@ def activation_name(owner: str, argument: str, activation: Any, accepted: tuple[
     return name
 
 
-def seeded(initializer: Any, default: str, seed: int | None) -> Any:
-    """Returns an initializer, seeded if it is left out or given as a string."""
+def seeded(initializer: Any, default: str, seed: int | None, of_keras: Any = keras) -> Any:
+    """Returns an initializer, seeded if it is left out or given as a string.
+
+    Args:
+        initializer: The initializer, its name, or None for the default.
+        default: The name of the default.
+        seed: The seed, None for none.
+        of_keras: The Keras whose initializer it is.
+    """
     if initializer is not None and not isinstance(initializer, str):
         return initializer
-    made = keras.initializers.get(initializer or default)
+    made = of_keras.initializers.get(initializer or default)
     config = made.get_config()
     if seed is None or "seed" not in config:
         return made
     return type(made).from_config({**config, "seed": seed})
 
 
-class PopnnRNN(keras.layers.RNN):
-    """A Keras recurrent layer with the IPU's options.
-
-    A subclass names this class before the Keras layer that it extends and passes the options.
-    """
+class PopnnBody(AnyKeras):
+    """The parts of `PopnnRNN` that are the same over any Keras."""
 
     _popnn: PopnnOptions
     _rate: float
@@ -197,6 +201,22 @@ class PopnnRNN(keras.layers.RNN):
     @biases.setter
     def biases(self, biases: Any) -> None:
         self.cell.bias = biases
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this layer."""
+        return {**super().get_config(), **asdict(self._popnn), "dropout": self._rate}
+
+
+class PopnnRNN(PopnnBody, keras.layers.RNN):
+    """A Keras recurrent layer with the IPU's options.
+
+    A subclass names this class before the Keras layer that it extends and passes the options.
+    """
+
+    def _of_keras(self, *, seed: int | None, time_major: bool) -> dict[str, Any]:
+        """Returns the arguments that Keras 3 alone has."""
+        del time_major  # `call` transposes.
+        return {"seed": seed, "use_cudnn": False}
 
     def build(self, inputs_shape: Any, initial_state_shape: Any = None) -> None:
         """Makes the weights."""
@@ -264,7 +284,3 @@ class PopnnRNN(keras.layers.RNN):
         if not self.return_state:
             return self._batch_major(shapes)
         return self._batch_major(shapes[0]), *shapes[1:]
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make this layer."""
-        return {**super().get_config(), **asdict(self._popnn), "dropout": self._rate}

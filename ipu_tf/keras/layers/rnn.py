@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from ipu_tf.keras.layers.ipu_layer import AnyKeras
 from ipu_tf.keras.layers.recurrent import (
     ACTIVATIONS,
     RECURRENT_ACTIVATIONS,
@@ -18,46 +19,8 @@ from ipu_tf.keras.layers.recurrent import (
 )
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class PopnnLSTM(PopnnRNN, keras.layers.LSTM):
-    """Keras' LSTM, with its weights and gates in the same order: input, forget, cell, output.
-
-    Args:
-        units: Number of outputs.
-        activation: Activation function: tanh, relu, softmax, sigmoid or hard_sigmoid.
-        recurrent_activation: Activation of the gates: tanh, softmax, sigmoid or hard_sigmoid.
-        use_bias: Must be True.
-        kernel_initializer: Initializer of the kernel of the inputs, glorot_uniform if None.
-        recurrent_initializer: Initializer of the kernel of the state, orthogonal if None.
-        bias_initializer: Initializer of the biases, zeros if None.
-        unit_forget_bias: Whether the biases of the forget gate start at 1.
-        kernel_regularizer: Not supported, as all regularizers and constraints.
-        recurrent_regularizer: Not supported.
-        bias_regularizer: Not supported.
-        activity_regularizer: Not supported.
-        kernel_constraint: Not supported.
-        recurrent_constraint: Not supported.
-        bias_constraint: Not supported.
-        dropout: Share of the inputs that is dropped in training, the same inputs at every step.
-        dropout_seed: A pair of seeds that gives the same mask at every call.
-        recurrent_dropout: Must be 0.
-        implementation: 1 or 2; has no effect.
-        return_sequences: Whether to return the outputs of all steps, not only of the last one.
-        return_state: Whether to return also the states after the last step.
-        go_backwards: Must be False.
-        stateful: Whether a batch starts from the final states of the previous batch.
-        unroll: Must be False.
-        partials_dtype: Dtype of the partial sums of float16 products.
-        seed: Seed of kernel initializers that are left out or given as a string, and of dropout
-            without `dropout_seed`.
-        time_major: Whether inputs and outputs have shape [steps, batch, ...].
-        available_memory_proportion_fwd: See `PopnnOptions`, as for all after it.
-        **kwargs: Arguments of every layer.
-
-    Raises:
-        NotImplementedError: An unsupported argument is given.
-        ValueError: An activation, a dtype, a seed or a share is out of its range.
-    """
+class PopnnLSTMBody(AnyKeras):
+    """The parts of `PopnnLSTM` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -111,15 +74,14 @@ class PopnnLSTM(PopnnRNN, keras.layers.LSTM):
             recurrent_activation=activation_name(
                 "LSTM", "recurrent_activation", recurrent_activation, RECURRENT_ACTIVATIONS
             ),
-            kernel_initializer=seeded(kernel_initializer, "glorot_uniform", seed),
-            recurrent_initializer=seeded(recurrent_initializer, "orthogonal", seed),
+            kernel_initializer=seeded(kernel_initializer, "glorot_uniform", seed, self._keras),
+            recurrent_initializer=seeded(recurrent_initializer, "orthogonal", seed, self._keras),
             bias_initializer=bias_initializer or "zeros",
             unit_forget_bias=unit_forget_bias,
             return_sequences=return_sequences,
             return_state=return_state,
             stateful=stateful,
-            seed=seed,
-            use_cudnn=False,
+            **self._of_keras(seed=seed, time_major=time_major),
             **kwargs,
         )
         self._configure(extra, dropout)
@@ -134,19 +96,49 @@ class PopnnLSTM(PopnnRNN, keras.layers.LSTM):
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class PopnnGRU(PopnnRNN, keras.layers.GRU):
-    """Keras' GRU, with its weights and gates in the same order: update, reset, candidate.
+class PopnnLSTM(PopnnLSTMBody, PopnnRNN, keras.layers.LSTM):
+    """Keras' LSTM, with its weights and gates in the same order: input, forget, cell, output.
 
     Args:
-        units: See `PopnnLSTM`, as for all arguments but `reset_after`.
-        reset_after: Whether the reset gate applies after the product with the state, which then
-            has its own biases, or before it.
+        units: Number of outputs.
+        activation: Activation function: tanh, relu, softmax, sigmoid or hard_sigmoid.
+        recurrent_activation: Activation of the gates: tanh, softmax, sigmoid or hard_sigmoid.
+        use_bias: Must be True.
+        kernel_initializer: Initializer of the kernel of the inputs, glorot_uniform if None.
+        recurrent_initializer: Initializer of the kernel of the state, orthogonal if None.
+        bias_initializer: Initializer of the biases, zeros if None.
+        unit_forget_bias: Whether the biases of the forget gate start at 1.
+        kernel_regularizer: Not supported, as all regularizers and constraints.
+        recurrent_regularizer: Not supported.
+        bias_regularizer: Not supported.
+        activity_regularizer: Not supported.
+        kernel_constraint: Not supported.
+        recurrent_constraint: Not supported.
+        bias_constraint: Not supported.
+        dropout: Share of the inputs that is dropped in training, the same inputs at every step.
+        dropout_seed: A pair of seeds that gives the same mask at every call.
+        recurrent_dropout: Must be 0.
+        implementation: 1 or 2; has no effect.
+        return_sequences: Whether to return the outputs of all steps, not only of the last one.
+        return_state: Whether to return also the states after the last step.
+        go_backwards: Must be False.
+        stateful: Whether a batch starts from the final states of the previous batch.
+        unroll: Must be False.
+        partials_dtype: Dtype of the partial sums of float16 products.
+        seed: Seed of kernel initializers that are left out or given as a string, and of dropout
+            without `dropout_seed`.
+        time_major: Whether inputs and outputs have shape [steps, batch, ...].
+        available_memory_proportion_fwd: See `PopnnOptions`, as for all after it.
         **kwargs: Arguments of every layer.
 
     Raises:
         NotImplementedError: An unsupported argument is given.
         ValueError: An activation, a dtype, a seed or a share is out of its range.
     """
+
+
+class PopnnGRUBody(AnyKeras):
+    """The parts of `PopnnGRU` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -200,15 +192,14 @@ class PopnnGRU(PopnnRNN, keras.layers.GRU):
             recurrent_activation=activation_name(
                 "GRU", "recurrent_activation", recurrent_activation, RECURRENT_ACTIVATIONS
             ),
-            kernel_initializer=seeded(kernel_initializer, "glorot_uniform", seed),
-            recurrent_initializer=seeded(recurrent_initializer, "orthogonal", seed),
+            kernel_initializer=seeded(kernel_initializer, "glorot_uniform", seed, self._keras),
+            recurrent_initializer=seeded(recurrent_initializer, "orthogonal", seed, self._keras),
             bias_initializer=bias_initializer or "zeros",
             return_sequences=return_sequences,
             return_state=return_state,
             stateful=stateful,
             reset_after=reset_after,
-            seed=seed,
-            use_cudnn=False,
+            **self._of_keras(seed=seed, time_major=time_major),
             **kwargs,
         )
         self._configure(extra, dropout)
@@ -216,6 +207,22 @@ class PopnnGRU(PopnnRNN, keras.layers.GRU):
     def state_shape(self, batch_size: int) -> list[int]:
         """Returns the shape of the state of a batch."""
         return [batch_size, self.units]
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class PopnnGRU(PopnnGRUBody, PopnnRNN, keras.layers.GRU):
+    """Keras' GRU, with its weights and gates in the same order: update, reset, candidate.
+
+    Args:
+        units: See `PopnnLSTM`, as for all arguments but `reset_after`.
+        reset_after: Whether the reset gate applies after the product with the state, which then
+            has its own biases, or before it.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        NotImplementedError: An unsupported argument is given.
+        ValueError: An activation, a dtype, a seed or a share is out of its range.
+    """
 
 
 LSTM = PopnnLSTM

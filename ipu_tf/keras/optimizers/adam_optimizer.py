@@ -7,37 +7,16 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, slot_dtype_name
+from ipu_tf.keras.optimizers.ipu_optimizer_base import (
+    AnyOptimizer,
+    IpuOptimizerBase,
+    slot_dtype_name,
+)
 from ipu_tf.keras.optimizers.moments import next_moments
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class AdamIpuOptimizer(IpuOptimizerBase, keras.optimizers.Adam):
-    """Adam whose moments may have other dtypes than their variables.
-
-    `epsilon` is added to the root of the corrected second moment, as in the paper's Algorithm 1
-    (Kingma and Ba, 2015). Keras adds it before the correction: both give the same unless gradients
-    are small compared to `epsilon`.
-
-    Args:
-        learning_rate: Learning rate, a schedule or a callable.
-        beta_1: Decay of the first moment.
-        beta_2: Decay of the second moment.
-        epsilon: Added to the root of the second moment.
-        amsgrad: Whether to divide by the largest second moment so far.
-        name: Name of the optimizer.
-        m_dtype: Dtype of the slot "m", the first moment; that of the variable if None.
-        v_dtype: Dtype of the slot "v", the second moment; that of the variable if None.
-        vhat_dtype: Dtype of the slot "vhat" of `amsgrad`; that of the variable if None.
-        debiasing: Whether to correct the moments for their start at zero.
-        **kwargs: `optimizer_compute_precisions` (one dtype), `outline_apply_gradients`,
-            `outline_apply_gradients_kwargs`, and the arguments of `keras.optimizers.Optimizer`.
-
-    Raises:
-        ValueError: A dtype is not one of the IPU's floating types.
-    """
-
-    _SLOTS: ClassVar[dict[str, str]] = {"momentum": "m", "velocity": "v", "velocity_hat": "vhat"}
+class AdamIpuOptimizerBody(AnyOptimizer):
+    """The parts of `AdamIpuOptimizer` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -78,7 +57,7 @@ class AdamIpuOptimizer(IpuOptimizerBase, keras.optimizers.Adam):
         m_hat, v_hat = next_moments(self, gradient, variable, compute_dtype)
         if self.amsgrad:
             largest = self.get_slot(variable, "vhat")
-            v_hat = tf.maximum(tf.cast(largest.value, compute_dtype), v_hat)
+            v_hat = tf.maximum(tf.cast(tf.convert_to_tensor(largest), compute_dtype), v_hat)
             self.assign(largest, v_hat)
         step = m_hat / (tf.sqrt(v_hat) + tf.cast(self.epsilon, compute_dtype))
         self.assign_sub(variable, tf.cast(learning_rate, compute_dtype) * step)
@@ -92,3 +71,32 @@ class AdamIpuOptimizer(IpuOptimizerBase, keras.optimizers.Adam):
             "vhat_dtype": self.vhat_dtype,
             "debiasing": self.debiasing,
         }
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class AdamIpuOptimizer(AdamIpuOptimizerBody, IpuOptimizerBase, keras.optimizers.Adam):
+    """Adam whose moments may have other dtypes than their variables.
+
+    `epsilon` is added to the root of the corrected second moment, as in the paper's Algorithm 1
+    (Kingma and Ba, 2015). Keras adds it before the correction: both give the same unless gradients
+    are small compared to `epsilon`.
+
+    Args:
+        learning_rate: Learning rate, a schedule or a callable.
+        beta_1: Decay of the first moment.
+        beta_2: Decay of the second moment.
+        epsilon: Added to the root of the second moment.
+        amsgrad: Whether to divide by the largest second moment so far.
+        name: Name of the optimizer.
+        m_dtype: Dtype of the slot "m", the first moment; that of the variable if None.
+        v_dtype: Dtype of the slot "v", the second moment; that of the variable if None.
+        vhat_dtype: Dtype of the slot "vhat" of `amsgrad`; that of the variable if None.
+        debiasing: Whether to correct the moments for their start at zero.
+        **kwargs: `optimizer_compute_precisions` (one dtype), `outline_apply_gradients`,
+            `outline_apply_gradients_kwargs`, and the arguments of `keras.optimizers.Optimizer`.
+
+    Raises:
+        ValueError: A dtype is not one of the IPU's floating types.
+    """
+
+    _SLOTS: ClassVar[dict[str, str]] = {"momentum": "m", "velocity": "v", "velocity_hat": "vhat"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,26 +11,19 @@ import tensorflow as tf
 
 from ipu_tf.internals.keras_optimizers import key_in
 
+_Base: Any = object  # Each Keras has a base of its own, which subclasses name.
 
-class IpuOptimizerBase(keras.optimizers.Optimizer):
-    """An optimizer with selectable dtypes of its slots and its arithmetic.
 
-    A subclass names this class before the Keras optimizer whose slots it uses. Its `_SLOTS` maps
-    Keras' names of the slots to its own.
+class AnyOptimizer(_Base):
+    """Base of the parts of optimizers that are the same over any Keras.
 
-    Args:
-        name: Name of the optimizer.
-        optimizer_compute_precisions: Dtypes of the stages of the update.
-        outline_apply_gradients: Whether the device shares the code of the update among variables.
-            This affects memory only; the numbers stay the same.
-        outline_apply_gradients_kwargs: Options of the outlining.
-        **kwargs: Arguments of the Keras optimizer.
-
-    Raises:
-        ValueError: The number of precisions is wrong, or one is not a floating type.
+    An optimizer names the parts before its base of the Keras.
     """
 
-    _SLOTS: ClassVar[Mapping[str, str]] = {}
+
+class IpuOptimizerBody(AnyOptimizer):
+    """The parts of `IpuOptimizerBase` that are the same over any Keras."""
+
     _STAGES: ClassVar[int] = 1
 
     def __init__(
@@ -50,7 +44,6 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
             )
         self.outline_apply_gradients = outline_apply_gradients
         self.outline_apply_gradients_kwargs = dict(outline_apply_gradients_kwargs or {})
-        self._slots: dict[tuple[Any, str], keras.Variable] = {}
 
     def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
         """Returns the dtype of a variable's slot.
@@ -61,6 +54,47 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
         """
         del slot_name
         return var.dtype
+
+    def add_slot_with_dtype(
+        self, var: Any, slot_name: str, dtype: Any, initializer: Any = "zeros"
+    ) -> keras.Variable:
+        """Returns the result of `add_slot` with a dtype; see there."""
+        return self.add_slot(var, slot_name, initializer=initializer, dtype=dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        return {
+            **super().get_config(),
+            "optimizer_compute_precisions": [dtype.name for dtype in self.opt_dtypes],
+            "outline_apply_gradients": self.outline_apply_gradients,
+            "outline_apply_gradients_kwargs": self.outline_apply_gradients_kwargs,
+        }
+
+
+class IpuOptimizerBase(IpuOptimizerBody, keras.optimizers.Optimizer):
+    """An optimizer with selectable dtypes of its slots and its arithmetic.
+
+    A subclass names this class before the Keras optimizer whose slots it uses. Its `_SLOTS` maps
+    Keras' names of the slots to its own.
+
+    Args:
+        name: Name of the optimizer.
+        optimizer_compute_precisions: Dtypes of the stages of the update.
+        outline_apply_gradients: Whether the device shares the code of the update among variables.
+            This affects memory only; the numbers stay the same.
+        outline_apply_gradients_kwargs: Options of the outlining.
+        **kwargs: Arguments of the Keras optimizer.
+
+    Raises:
+        ValueError: The number of precisions is wrong, or one is not a floating type.
+    """
+
+    _SLOTS: ClassVar[Mapping[str, str]] = {}
+
+    @functools.cached_property
+    def _slots(self) -> dict[tuple[Any, str], keras.Variable]:
+        """The slots by their variable and their name."""
+        return {}
 
     def add_slot(
         self,
@@ -89,12 +123,6 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
                 name=f"{owner}_{slot_name}",
             )
         return self._slots[key]
-
-    def add_slot_with_dtype(
-        self, var: Any, slot_name: str, dtype: Any, initializer: Any = "zeros"
-    ) -> keras.Variable:
-        """Returns the result of `add_slot` with a dtype; see there."""
-        return self.add_slot(var, slot_name, initializer=initializer, dtype=dtype)
 
     def get_slot(self, var: Any, slot_name: str) -> keras.Variable:
         """Returns a variable's slot.
@@ -126,15 +154,6 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
         if slot_name is None:
             return super().add_variable_from_reference(reference_variable, name, initializer)
         return self.add_slot(reference_variable, slot_name, initializer)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make this optimizer."""
-        return {
-            **super().get_config(),
-            "optimizer_compute_precisions": [dtype.name for dtype in self.opt_dtypes],
-            "outline_apply_gradients": self.outline_apply_gradients,
-            "outline_apply_gradients_kwargs": self.outline_apply_gradients_kwargs,
-        }
 
 
 def floating_dtype(dtype: Any) -> tf.DType:

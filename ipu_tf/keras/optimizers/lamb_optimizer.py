@@ -10,40 +10,17 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals.keras_optimizers import position_in, variables_trained_by
-from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, slot_dtype_name
+from ipu_tf.keras.optimizers.ipu_optimizer_base import (
+    AnyOptimizer,
+    IpuOptimizerBase,
+    slot_dtype_name,
+)
 from ipu_tf.keras.optimizers.moments import next_moments
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class LAMBIpuOptimizer(IpuOptimizerBase, keras.optimizers.Lamb):
-    """Layer-wise adaptive moments (You et al., 2020), with selectable dtypes of the slots.
+class LAMBIpuOptimizerBody(AnyOptimizer):
+    """The parts of `LAMBIpuOptimizer` that are the same over any Keras."""
 
-    The step of a variable is Adam's plus `weight_decay_rate` times the variable, scaled to the
-    norm of the variable. The first compute precision applies to the step and the norms, the second
-    to the product with the learning rate.
-
-    Args:
-        learning_rate: Learning rate, a schedule or a callable.
-        beta_1: Decay of the first moment.
-        beta_2: Decay of the second moment.
-        epsilon: Added to the root of the second moment.
-        weight_decay_rate: Share of a variable that is added to its step.
-        exclude_from_weight_decay: Patterns (`re.search`) of the paths of variables without decay.
-        exclude_from_layer_adaptation: Patterns of the paths of variables with unscaled steps.
-        name: Name of the optimizer.
-        debiasing: Whether to correct the moments for their start at zero.
-        m_dtype: Dtype of the slot "m", the first moment; that of the variable if None.
-        v_dtype: Dtype of the slot "v", the second moment; that of the variable if None.
-        weight_norm_clip: Upper limit of the norm of a variable; None sets no limit.
-        optimizer_compute_precisions: Dtypes of the two stages.
-        **kwargs: `outline_apply_gradients`, `outline_apply_gradients_kwargs`, and the arguments of
-            `keras.optimizers.Optimizer`.
-
-    Raises:
-        ValueError: There are not two precisions, or a dtype is not one of the IPU's floating types.
-    """
-
-    _SLOTS: ClassVar[dict[str, str]] = {"momentum": "m", "velocity": "v"}
     _STAGES: ClassVar[int] = 2
 
     def __init__(
@@ -126,6 +103,38 @@ class LAMBIpuOptimizer(IpuOptimizerBase, keras.optimizers.Lamb):
             "v_dtype": self.v_dtype,
             "debiasing": self.debiasing,
         }
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class LAMBIpuOptimizer(LAMBIpuOptimizerBody, IpuOptimizerBase, keras.optimizers.Lamb):
+    """Layer-wise adaptive moments (You et al., 2020), with selectable dtypes of the slots.
+
+    The step of a variable is Adam's plus `weight_decay_rate` times the variable, scaled to the
+    norm of the variable. The first compute precision applies to the step and the norms, the second
+    to the product with the learning rate.
+
+    Args:
+        learning_rate: Learning rate, a schedule or a callable.
+        beta_1: Decay of the first moment.
+        beta_2: Decay of the second moment.
+        epsilon: Added to the root of the second moment.
+        weight_decay_rate: Share of a variable that is added to its step.
+        exclude_from_weight_decay: Patterns (`re.search`) of the paths of variables without decay.
+        exclude_from_layer_adaptation: Patterns of the paths of variables with unscaled steps.
+        name: Name of the optimizer.
+        debiasing: Whether to correct the moments for their start at zero.
+        m_dtype: Dtype of the slot "m", the first moment; that of the variable if None.
+        v_dtype: Dtype of the slot "v", the second moment; that of the variable if None.
+        weight_norm_clip: Upper limit of the norm of a variable; None sets no limit.
+        optimizer_compute_precisions: Dtypes of the two stages.
+        **kwargs: `outline_apply_gradients`, `outline_apply_gradients_kwargs`, and the arguments of
+            `keras.optimizers.Optimizer`.
+
+    Raises:
+        ValueError: There are not two precisions, or a dtype is not one of the IPU's floating types.
+    """
+
+    _SLOTS: ClassVar[dict[str, str]] = {"momentum": "m", "velocity": "v"}
 
 
 def _matches(patterns: tuple[str, ...], path: str) -> bool:

@@ -38,13 +38,14 @@ def moving_averages(
 
     Args:
         gradient: The gradient of a variable.
-        slots: Keras variables that hold both averages so far, of the variable's shape.
+        slots: Variables that hold both averages so far, of the variable's shape.
         betas: The decay of each average.
         dtype: Dtype of the arithmetic and of the results.
     """
     gradient = tf.cast(gradient, dtype)
     first, second = (
-        tf.cast(slot.value, dtype) * tf.cast(beta, dtype) + value * tf.cast(1.0 - beta, dtype)
+        tf.cast(tf.convert_to_tensor(slot), dtype) * tf.cast(beta, dtype)
+        + value * tf.cast(1.0 - beta, dtype)
         for slot, beta, value in zip(slots, betas, (gradient, tf.square(gradient)), strict=True)
     )
     return first, second
@@ -62,7 +63,7 @@ def corrected(averages: Pair, betas: tuple[float, float], step: Any, dtype: tf.D
     # In float16, powers of a number near 1 lose significant digits, whatever the averages' dtype.
     count = tf.cast(step, tf.float32)
     first, second = (
-        average / tf.cast(1.0 - tf.pow(tf.constant(beta, tf.float32), count), dtype)
+        average / tf.cast(1.0 - tf.pow(tf.cast(beta, tf.float32), count), dtype)
         for average, beta in zip(averages, betas, strict=True)
     )
     return first, second

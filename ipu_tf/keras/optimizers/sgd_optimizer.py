@@ -7,27 +7,16 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, dense, slot_dtype_name
+from ipu_tf.keras.optimizers.ipu_optimizer_base import (
+    AnyOptimizer,
+    IpuOptimizerBase,
+    dense,
+    slot_dtype_name,
+)
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class SGDIpuOptimizer(IpuOptimizerBase, keras.optimizers.SGD):
-    """Gradient descent with momentum, whose dtype may differ from the variable's.
-
-    Args:
-        learning_rate: Learning rate, a schedule or a callable.
-        momentum: Share of the momentum that is kept at a step, from 0 to 1; 0 keeps no momentum.
-        nesterov: Whether to use Nesterov's momentum.
-        name: Name of the optimizer.
-        momentum_accum_dtype: Dtype of the slot "momentum"; that of the variable if None.
-        **kwargs: `optimizer_compute_precisions` (one dtype), `outline_apply_gradients`,
-            `outline_apply_gradients_kwargs`, and the arguments of `keras.optimizers.Optimizer`.
-
-    Raises:
-        ValueError: A dtype is not one of the IPU's floating types.
-    """
-
-    _SLOTS: ClassVar[dict[str, str]] = {"momentum": "momentum"}
+class SGDIpuOptimizerBody(AnyOptimizer):
+    """The parts of `SGDIpuOptimizer` that are the same over any Keras."""
 
     def __init__(
         self,
@@ -56,15 +45,39 @@ class SGDIpuOptimizer(IpuOptimizerBase, keras.optimizers.SGD):
         """Updates a variable and its slot."""
         compute_dtype = self.opt_dtypes[0]
         step = tf.cast(learning_rate, compute_dtype) * tf.cast(dense(gradient), compute_dtype)
-        if not self.momentum:
+        kept = self._kept_momentum(compute_dtype)
+        if kept is None:
             self.assign_sub(variable, step)
             return
         slot = self.get_slot(variable, "momentum")
-        momentum = tf.cast(self.momentum, compute_dtype)
-        velocity = tf.cast(slot.value, compute_dtype) * momentum - step
+        velocity = tf.cast(tf.convert_to_tensor(slot), compute_dtype) * kept - step
         self.assign(slot, velocity)
-        self.assign_add(variable, velocity * momentum - step if self.nesterov else velocity)
+        self.assign_add(variable, velocity * kept - step if self.nesterov else velocity)
+
+    def _kept_momentum(self, dtype: tf.DType) -> tf.Tensor | None:
+        """Returns the share of the momentum that is kept at a step, None without momentum."""
+        return tf.cast(self.momentum, dtype) if self.momentum else None
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make this optimizer."""
         return {**super().get_config(), "momentum_accum_dtype": self.momentum_accum_dtype}
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class SGDIpuOptimizer(SGDIpuOptimizerBody, IpuOptimizerBase, keras.optimizers.SGD):
+    """Gradient descent with momentum, whose dtype may differ from the variable's.
+
+    Args:
+        learning_rate: Learning rate, a schedule or a callable.
+        momentum: Share of the momentum that is kept at a step, from 0 to 1; 0 keeps no momentum.
+        nesterov: Whether to use Nesterov's momentum.
+        name: Name of the optimizer.
+        momentum_accum_dtype: Dtype of the slot "momentum"; that of the variable if None.
+        **kwargs: `optimizer_compute_precisions` (one dtype), `outline_apply_gradients`,
+            `outline_apply_gradients_kwargs`, and the arguments of `keras.optimizers.Optimizer`.
+
+    Raises:
+        ValueError: A dtype is not one of the IPU's floating types.
+    """
+
+    _SLOTS: ClassVar[dict[str, str]] = {"momentum": "momentum"}

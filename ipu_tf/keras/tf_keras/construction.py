@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -12,6 +13,7 @@ import tf_keras
 
 from ipu_tf.internals import patches
 from ipu_tf.internals.tf_keras import (
+    ADAPTATION,
     LOSS_REDUCTION,
     LOSS_SCALING,
     MODEL_CREATION,
@@ -26,6 +28,7 @@ from ipu_tf.keras.tf_keras.layer_calls import REPLACEMENTS
 from ipu_tf.keras.tf_keras.loss_reduction import mean_of_one_replica
 from ipu_tf.keras.tf_keras.loss_scaling import supporting_strategies
 from ipu_tf.keras.tf_keras.options_in_files import READING, WRITING
+from ipu_tf.strategy.infeed_iterator import stock_dataset_iterators
 
 __all__ = [
     "TfKerasFunctionalModel",
@@ -102,11 +105,23 @@ def _model_creation(stock: Callable[..., Any]) -> Callable[..., Any]:
     return new
 
 
+def _adaptation(stock: Callable[..., None]) -> Callable[..., None]:
+    """Returns an `adapt` that reads datasets by TensorFlow's own iterators."""
+
+    @functools.wraps(stock)
+    def adapt(*args: Any, **kwargs: Any) -> None:
+        with stock_dataset_iterators():
+            stock(*args, **kwargs)
+
+    return adapt
+
+
 _REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
     {
         MODEL_CREATION: _model_creation,
         LOSS_REDUCTION: mean_of_one_replica,
         LOSS_SCALING: supporting_strategies,
+        ADAPTATION: _adaptation,
         **REPLACEMENTS,
         **READING,
         **WRITING,

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from ipu_tf.keras.optimizers.als_loss_scaling import ALSOptimizerBody
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.strategy import IPUStrategyV1
 
@@ -22,8 +23,9 @@ def supporting_strategies(stock: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def scales(optimizer: object) -> bool:
-    """Returns whether an optimizer scales losses."""
-    return isinstance(optimizer, tf_keras.mixed_precision.LossScaleOptimizer)
+    """Returns whether an optimizer scales losses, and skips updates that are not finite."""
+    is_of_tf_keras = isinstance(optimizer, tf_keras.mixed_precision.LossScaleOptimizer)
+    return is_of_tf_keras and not isinstance(optimizer, ALSOptimizerBody)
 
 
 def unscaled(optimizer: Any, gradients: Sequence[Any]) -> list[Any]:

@@ -12,7 +12,6 @@ import tf_keras
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tf_keras import dense, own_minimize
 from ipu_tf.keras.adapters.models import Gradient, Weight
-from ipu_tf.keras.replication.replica_state import replication_factor
 from ipu_tf.keras.tf_keras import loss_scaling
 from ipu_tf.keras.tf_keras.layer_calls import update, work
 from ipu_tf.programs.op_names import LOSS
@@ -31,7 +30,7 @@ class TfKerasOptimizer:
     @property
     def counts_captured_gradients(self) -> bool:
         """Whether it counts the gradients that are captured in a step."""
-        return False
+        return bool(getattr(self.stock, "supports_captured_grads", False))
 
     @property
     def class_that_updates_in_minimize(self) -> str | None:
@@ -40,7 +39,8 @@ class TfKerasOptimizer:
 
     def scaled(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns the loss to differentiate, in the scope of losses; `minimize` scales it."""
-        if not loss_scaling.scales(self.stock) or self.class_that_updates_in_minimize is not None:
+        is_scaled = hasattr(self.stock, "get_scaled_loss")
+        if not is_scaled or self.class_that_updates_in_minimize is not None:
             return loss
         with tf.name_scope(LOSS), work(LOSS):
             return self.stock.get_scaled_loss(loss)
@@ -69,19 +69,9 @@ class TfKerasOptimizer:
     def _unaggregated(self) -> dict[str, bool]:
         """Returns the argument by which gradients, those of all replicas, are not summed again.
 
-        Raises:
-            NotImplementedError: A script's optimizer does not take it, and there are replicas.
+        Without it the sum is over one: a step of a model is a program of one replica.
         """
         argument = "experimental_aggregate_gradients"
         parameters = inspect.signature(self.stock.apply_gradients).parameters.values()
-        if any(one.name == argument or one.kind is one.VAR_KEYWORD for one in parameters):
-            return {argument: False}
-        replicas = replication_factor(tf.distribute.get_strategy())
-        if replicas > 1:
-            raise NotImplementedError(
-                f"The optimizer {type(self.stock).__name__} cannot update {replicas} replicas: its "
-                "`apply_gradients` would sum gradients that are summed already. Let it take "
-                f"`**kwargs`, and pass them on. Received: "
-                f"apply_gradients{inspect.signature(self.stock.apply_gradients)}."
-            )
-        return {}
+        taken = any(one.name == argument or one.kind is one.VAR_KEYWORD for one in parameters)
+        return {argument: False} if taken else {}

@@ -1,0 +1,91 @@
+"""The place in tf_keras of each module of Keras that scripts import.
+
+This file is loaded at the start of every Python whose environment has Keras 2 enabled: it imports
+little.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+from ipu_tf.compat.modules import TF_KERAS
+
+TREE = TF_KERAS
+"""The package that scripts get for `keras` and `tf.keras`. tf_keras itself uses `tf_keras` and
+`tf_keras.src`, and so do packages that ask for tf_keras by name: they stay stock."""
+
+SOURCES = "tf_keras.src"
+"""Where tf_keras is written. Keras 2.6 was written below `keras` itself."""
+
+_NAMES = {
+    "keras.src": SOURCES,
+    "keras": TREE,
+    "tensorflow.keras": TREE,
+    "tensorflow.python.keras": TREE,
+    "tensorflow.compat.v1.keras": "tf_keras.api._v1.keras",
+    "tensorflow.compat.v2.keras": TREE,
+}
+"""The names by which scripts import Keras."""
+
+_MOVED = {
+    "engine.topology": f"{SOURCES}.engine.base_layer",
+    "layers.advanced_activations": f"{SOURCES}.layers.activation",
+    "layers.convolutional_recurrent": f"{TREE}.layers",
+    "layers.cudnn_recurrent": f"{SOURCES}.layers.rnn",
+    "layers.dense_attention": f"{SOURCES}.layers.attention",
+    "layers.einsum_dense": f"{SOURCES}.layers.core.einsum_dense",
+    "layers.embeddings": f"{SOURCES}.layers.core.embedding",
+    "layers.local": f"{SOURCES}.layers.locally_connected",
+    "layers.merge": f"{SOURCES}.layers.merging",
+    "layers.multi_head_attention": f"{SOURCES}.layers.attention.multi_head_attention",
+    "layers.normalization_v2": f"{SOURCES}.layers.normalization.batch_normalization",
+    "layers.recurrent": f"{TREE}.layers",
+    "layers.recurrent_v2": f"{TREE}.layers",
+    "layers.rnn_cell_wrapper_v2": f"{SOURCES}.layers.rnn.cell_wrappers",
+    "layers.wrappers": f"{TREE}.layers",
+    "losses.losses_utils": f"{SOURCES}.utils.losses_utils",
+    "objectives": f"{TREE}.losses",
+    "optimizer_v2": f"{SOURCES}.optimizers.legacy",
+    "optimizer_v2.learning_rate_schedule": f"{SOURCES}.optimizers.schedules.learning_rate_schedule",
+    "optimizers.optimizer_v2": f"{SOURCES}.optimizers.legacy",
+    "premade": f"{SOURCES}.premade_models",
+    "saving.hdf5_format": f"{SOURCES}.saving.legacy.hdf5_format",
+    "saving.model_config": f"{SOURCES}.saving.legacy.model_config",
+    "saving.save": f"{SOURCES}.saving.legacy.save",
+    "saving.saved_model": f"{SOURCES}.saving.legacy.saved_model",
+    "saving.saving_utils": f"{SOURCES}.saving.legacy.saving_utils",
+    "utils.all_utils": f"{TREE}.utils",
+}
+"""Modules of Keras 2.6 that moved or split until 2.15, by their names below `keras`."""
+
+
+def place_of(name: str) -> str | None:
+    """Returns the name in tf_keras of a module of Keras, None for a module of anything else."""
+    for root, place in _NAMES.items():
+        if name == root or name.startswith(f"{root}."):
+            return place + name[len(root) :]
+    return None
+
+
+def source_of(rest: str) -> str | None:
+    """Returns the module with the content of one of Keras 2.6 that the public tree lacks.
+
+    Args:
+        rest: Its name below `keras`, such as "engine.data_adapter".
+
+    Returns:
+        Its full name, None if there is no such module.
+    """
+    parts = rest.split(".")
+    for length in range(len(parts), 0, -1):
+        moved = _MOVED.get(".".join(parts[:length]))
+        if moved is not None:
+            return _existing(".".join((moved, *parts[length:])))
+    return _existing(f"{SOURCES}.{rest}")
+
+
+def _existing(name: str) -> str | None:
+    try:
+        return name if importlib.util.find_spec(name) is not None else None
+    except ModuleNotFoundError:  # Its package is not there, or is a module.
+        return None

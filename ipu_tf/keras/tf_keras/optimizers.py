@@ -1,0 +1,139 @@
+"""The IPU's optimizers for models of tf_keras, in the classes of Keras 2.
+
+They compute what those of `ipu_tf.keras.optimizers` do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tf_keras.optimizers import legacy
+
+from ipu_tf.internals.tf_keras import (
+    add_slot_of,
+    config_of_hyper,
+    learning_rate_of_step,
+    set_hyper,
+)
+from ipu_tf.keras.optimizers.adam_optimizer import AdamIpuOptimizerBody
+from ipu_tf.keras.optimizers.als_loss_scaling import ALSDefaults
+from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBody
+from ipu_tf.keras.optimizers.lamb_optimizer import LAMBIpuOptimizerBody
+from ipu_tf.keras.optimizers.sgd_optimizer import SGDIpuOptimizerBody
+from ipu_tf.keras.tf_keras.als_optimizer import ALSOptimizer
+from ipu_tf.keras.tf_keras.layers.base import registered
+
+__all__ = [
+    "ALSDefaults",
+    "ALSOptimizer",
+    "AdamIpuOptimizer",
+    "IpuOptimizerBase",
+    "LAMBIpuOptimizer",
+    "SGDIpuOptimizer",
+]
+
+
+class IpuOptimizerBase(IpuOptimizerBody, legacy.Optimizer):
+    """See `ipu_tf.keras.optimizers.IpuOptimizerBase`.
+
+    A subclass names this class before the optimizer of tf_keras that it extends.
+    """
+
+    def add_slot(
+        self,
+        var: tf.Variable,
+        slot_name: str,
+        initializer: Any = "zeros",
+        shape: Any = None,
+        dtype: Any = None,
+    ) -> tf.Variable:
+        """Returns a variable's slot; makes it if there is none of that name.
+
+        Args:
+            var: A trainable variable.
+            slot_name: Name of the slot.
+            initializer: Initializer of the slot.
+            shape: Shape of the slot; the shape of `var` if None.
+            dtype: Dtype of the slot; the result of `get_slot_dtype` if None.
+        """
+        chosen = tf.as_dtype(dtype or self.get_slot_dtype(var, slot_name) or var.dtype)
+        return add_slot_of(self, var, slot_name, initializer=initializer, shape=shape, dtype=chosen)
+
+
+class _Updating(IpuOptimizerBase):
+    """Updates variables by the `update_step` that an optimizer has over any Keras."""
+
+    def _resource_apply_dense(
+        self, grad: tf.Tensor, var: tf.Variable, apply_state: Any = None
+    ) -> tf.Operation | None:
+        """Updates a variable and its slots; returns the operation that does so."""
+        del apply_state  # Its values have the dtype of the variable.
+        self._done: list[Any] = []
+        self.update_step(grad, var, learning_rate_of_step(self, tf.float32))
+        return tf.group(*self._done)
+
+    def _resource_apply_sparse(
+        self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor, apply_state: Any = None
+    ) -> tf.Operation | None:
+        """Updates a variable by rows of its gradient; the other rows are zero."""
+        rows = tf.IndexedSlices(grad, indices, tf.shape(var))
+        return self._resource_apply_dense(tf.convert_to_tensor(rows), var, apply_state)
+
+    def assign(self, variable: tf.Variable, value: tf.Tensor) -> None:
+        """Sets a variable to a value of any floating dtype."""
+        self._done.append(variable.assign(tf.cast(value, variable.dtype)))
+
+    def assign_add(self, variable: tf.Variable, value: tf.Tensor) -> None:
+        """Adds a value of any floating dtype to a variable."""
+        self._done.append(variable.assign_add(tf.cast(value, variable.dtype)))
+
+    def assign_sub(self, variable: tf.Variable, value: tf.Tensor) -> None:
+        """Subtracts a value of any floating dtype from a variable."""
+        self._done.append(variable.assign_sub(tf.cast(value, variable.dtype)))
+
+
+@registered
+class AdamIpuOptimizer(AdamIpuOptimizerBody, _Updating, legacy.Adam):
+    """See `ipu_tf.keras.optimizers.AdamIpuOptimizer`."""
+
+
+@registered
+class SGDIpuOptimizer(SGDIpuOptimizerBody, _Updating, legacy.SGD):
+    """See `ipu_tf.keras.optimizers.SGDIpuOptimizer`."""
+
+    def _kept_momentum(self, dtype: tf.DType) -> tf.Tensor | None:
+        # A number in a variable, which a graph cannot compare with 0.
+        return tf.cast(self.momentum, dtype) if self.get_slot_names() else None
+
+
+class _Moments(_Updating):
+    """Keeps moving averages of gradients and of their squares, as the slots "m" and "v"."""
+
+    def __init__(
+        self, learning_rate: Any, beta_1: Any, beta_2: Any, epsilon: float, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        set_hyper(self, "learning_rate", kwargs.get("lr", learning_rate))
+        set_hyper(self, "beta_1", beta_1)
+        set_hyper(self, "beta_2", beta_2)
+        self.epsilon = epsilon
+
+    def _create_slots(self, var_list: list[tf.Variable]) -> None:
+        for name in ("m", "v"):
+            for var in var_list:
+                self.add_slot(var, name)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        names = ("learning_rate", "beta_1", "beta_2")
+        numbers = {name: config_of_hyper(self, name) for name in names}
+        return {**super().get_config(), **numbers, "epsilon": self.epsilon}
+
+
+@registered
+class LAMBIpuOptimizer(LAMBIpuOptimizerBody, _Moments):
+    """See `ipu_tf.keras.optimizers.LAMBIpuOptimizer`."""
+
+    def _path(self, variable: tf.Variable) -> str:
+        return str(variable.name)

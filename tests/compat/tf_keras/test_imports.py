@@ -1,0 +1,168 @@
+"""Scripts and the packages that they import find tf_keras; ipu_tf and Keras 3 find Keras 3."""
+
+import importlib
+import os
+import sys
+
+import keras
+import pytest
+import tensorflow as tf
+
+import ipu_tf
+from ipu_tf import cli, compat
+from ipu_tf.compat import environment
+from ipu_tf.compat.tf_keras import context
+from ipu_tf.compat.tf_keras.places import place_of, source_of
+
+tf_keras = pytest.importorskip("tf_keras")
+
+SCRIPT = """
+import importlib
+import keras
+import keras.layers as named
+import tensorflow as tf
+import tensorflow.keras.layers
+from keras import backend, layers
+from keras.engine import data_adapter
+from keras.layers.recurrent import LSTM
+from keras.optimizer_v2.adam import Adam
+from keras.utils import np_utils
+from tensorflow import keras as of_tensorflow
+from tensorflow.keras.layers import Dense
+from tensorflow.python.keras import backend as old_backend
+from tensorflow.python.keras.engine.keras_tensor import KerasTensor
+from tensorflow.python import ipu
+from tensorflow.python.training import training_ops
+import beside
+import numpy as np
+import tf_keras
+
+assert keras.layers is named is layers is importlib.import_module("keras.layers")
+assert Dense is tf.keras.layers.Dense is of_tensorflow.layers.Dense is tf_keras.layers.Dense
+assert tensorflow.keras.Model is beside.keras.Model is tf.compat.v2.keras.Model is tf_keras.Model
+assert LSTM is tf_keras.layers.LSTM
+assert Adam is tf_keras.optimizers.legacy.Adam is tf.optimizers.Adam
+assert isinstance(keras.Input((2,)), KerasTensor)
+assert old_backend.epsilon() == backend.epsilon() == 1e-7
+assert backend.track_variable and np_utils.to_categorical and keras.engine.base_layer.Layer
+assert data_adapter.unpack_x_y_sample_weight((1, 2)) == (1, 2, None)
+assert np.int is int and training_ops.resource_apply_adam
+assert keras.__version__ == tf_keras.__version__
+assert keras.ipu.layers.LSTM is ipu.keras.layers.LSTM
+assert issubclass(ipu.keras.layers.LSTM, tf_keras.layers.LSTM)
+try:
+    import keras.nowhere
+except ModuleNotFoundError:
+    print("ends")
+"""
+
+
+def is_stock():
+    """Whether `tf.keras` is Keras 3, and nothing of Keras 2 for scripts is left."""
+    tree = vars(sys.modules["tf_keras.api._v2.keras"])
+    assert "TF_USE_LEGACY_KERAS" not in os.environ
+    assert "__getattr__" not in tree
+    assert tree["optimizers"].Adam is tf_keras.optimizers.Adam
+    assert importlib.import_module("tensorflow.keras.layers").Dense is keras.layers.Dense
+    return tf.keras.Model is keras.Model is tf.compat.v2.keras.Model
+
+
+def test_a_script_and_the_modules_beside_it_find_keras_2(tmp_path, capsys):
+    (tmp_path / "beside.py").write_text("import keras\n")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    finders = list(sys.meta_path)
+    assert cli.main(["run", "--keras", "2", str(script)]) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out == "ends\n"
+    assert is_stock()
+    assert sys.meta_path == finders
+
+
+def test_keras_is_stock_after_a_script_that_fails(tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text("import keras\nraise RuntimeError(keras.Model.__module__)\n")
+    assert cli.main(["run", "--keras", "2", str(script)]) == 1
+    assert "RuntimeError: tf_keras.src.engine.training" in capsys.readouterr().err
+    assert is_stock()
+
+
+def test_installing_binds_the_keras_of_a_tensorflow_that_is_loaded():
+    compat.install(keras=2)
+    try:
+        import keras as of_scripts
+
+        assert of_scripts.Model is tf.keras.Model is tf_keras.Model
+        assert ipu_tf.keras.layers.LSTM.__mro__.index(keras.layers.LSTM)
+        compat.install(keras=2)
+        compat.install()
+        assert tf.keras.Model is tf_keras.Model
+    finally:
+        compat.uninstall()
+    assert is_stock()
+    assert not compat.installed()
+
+
+def test_the_environment_chooses_unless_the_run_does(tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text("import keras\nprint(keras.Model.__module__.partition('.')[0])\n")
+    with context.keras_2_for_scripts():
+        assert cli.main(["run", str(script)]) == 0
+        with pytest.raises(ValueError, match="This Python gives scripts Keras 2.*compat --disable"):
+            cli.main(["run", "--keras", "3", str(script)])
+    assert capsys.readouterr().out == "tf_keras\n"
+
+
+@pytest.fixture(autouse=True)
+def no_names():
+    yield
+    compat.uninstall()
+
+
+def test_there_are_two_keras():
+    with pytest.raises(ValueError, match=r"There are Keras 2 and Keras 3\. Received: keras=4\."):
+        compat.install(keras=4)
+
+
+def test_without_tf_keras_the_command_that_installs_it_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(context.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        ImportError, match=r"not installed\. Install it: pip install ipu_tf\[keras2\]"
+    ):
+        compat.install(keras=2)
+    assert not compat.installed()
+    script = tmp_path / "script.py"
+    script.write_text("")
+    assert cli.main(["run", "--keras", "2", str(script)]) == 2
+    assert cli.main(["compat", "--enable", "--keras", "2"]) == 2
+    assert capsys.readouterr().err.count("pip install ipu_tf[keras2]") == 2
+
+
+def test_the_file_of_an_environment_says_which_keras(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment.sysconfig, "get_path", lambda name: str(tmp_path))
+    for version, line in (("2", "install(keras=2)"), ("3", "install()")):
+        assert cli.main(["compat", "--enable", "--keras", version]) == 0
+        assert line in environment.path().read_text()
+    assert cli.main(["compat", "--disable"]) == 0
+
+
+def test_modules_of_keras_have_places_in_tf_keras():
+    assert place_of("keras") == place_of("tensorflow.keras") == "tf_keras.api._v2.keras"
+    assert place_of("keras.src.losses") == "tf_keras.src.losses"
+    assert place_of("kerastuner") is place_of("tensorflow") is None
+    legacy = "tf_keras.src.optimizers.legacy"
+    assert source_of("optimizer_v2") == source_of("optimizers.optimizer_v2") == legacy
+    assert source_of("optimizer_v2.adam") == f"{legacy}.adam"
+    assert source_of("saving.hdf5_format") == "tf_keras.src.saving.legacy.hdf5_format"
+    assert source_of("engine.nowhere") is source_of("losses.nowhere") is None
+
+
+def test_a_layer_of_keras_3_alone_says_so():
+    compat.install(keras=2)
+    try:
+        from tensorflow.python import ipu
+
+        optimizers = ipu.keras.optimizers
+        with pytest.raises(NotImplementedError, match="It exists for Keras 3 alone"):
+            optimizers.als_optimizer.ALSGradientAccumulationOptimizer()
+    finally:
+        compat.uninstall()
