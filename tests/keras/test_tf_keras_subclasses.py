@@ -299,6 +299,18 @@ def test_an_adversarial_pair_trains_by_two_optimizers(kind):
     check_equal(run(strategy_of()), run(None))
 
 
+def test_losses_that_a_script_calls_are_means_where_there_is_one_replica(monkeypatch):
+    loss = tf_keras.losses.MeanSquaredError()
+    with strategy_of().scope():
+        assert float(loss([[1.0], [3.0]], [[3.0], [3.0]])) == 2.0
+    message = "Please use `tf.keras.losses.Reduction.SUM`"
+    strategy = strategy_of()
+    several = property(lambda extended: 2)
+    monkeypatch.setattr(type(strategy.extended), "_num_replicas_in_sync", several)
+    with strategy.scope(), pytest.raises(ValueError, match=message):
+        loss([[1.0]], [[3.0]])
+
+
 @pytest.mark.slow
 def test_sizes_of_layers_may_be_floats():
     def build():
