@@ -52,6 +52,7 @@ class Layouts : public Vertex {
   IS_EXTERNAL_CODELET(false);
   bool compute() {
     assert(n == span.size());
+    __builtin_assume(n == 4);
     float* sum = &sums[0];
     for (unsigned i = 0; i < n; ++i) sum[0] += span[i] * weights[i];
     for (const float x : short_span) sum[1] += x;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include <ipu_builtins.h>
@@ -12,6 +13,8 @@
 #define IS_EXTERNAL_CODELET(IS_EXTERNAL)
 #define WORKER_ALIGN
 #define NAME_VERTEX(...)
+// A hint of clang.
+#define __builtin_assume(CONDITION) static_cast<void>(0)
 // __attribute__((target("supervisor"))): the host has one kind of thread.
 #define target(MODE) unused
 // An attribute of clang, which g++ would pass over: its vectors would become single numbers.

@@ -31,7 +31,7 @@ namespace detail {
 namespace {
 
 // Changes with the layout of fields and with what codelets export.
-constexpr const char* kVersion = "ipu_tf codelets 4";
+constexpr const char* kVersion = "ipu_tf codelets 5";
 
 // Rounding is that of the codelet's operations one by one: no fused multiply-adds but those it calls.
 const std::vector<std::string>& CompileFlags() {
@@ -44,6 +44,9 @@ const std::vector<std::string>& CompileFlags() {
       "-ffp-contract=off",
       "-w",
       "-D__POPC__=1",
+      // The libraries of the chip's compiler have its names everywhere, too.
+      "-include",
+      "stdint.h",
       "-fno-strict-aliasing",
       "-fno-access-control",
   };
