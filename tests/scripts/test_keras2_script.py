@@ -8,8 +8,9 @@ from tests.scripts.test_scripts import figure, run
 
 
 @pytest.mark.slow
-def test_a_script_in_keras_2_trains_replicas_saves_and_loads(tmp_path):
-    printed = run("keras2.py", "--replicas", "2", "--folder", str(tmp_path / "model"))
+def test_a_script_in_keras_2_trains_replicas_saves_and_loads(tmp_path, keras):
+    folder = str(tmp_path / "model")
+    printed = run("keras2.py", "--replicas", "2", "--folder", folder, keras=keras)
     assert figure("accuracy", printed) > 0.9
     assert figure("difference", printed) == 0
     first, last = map(float, re.search(r"^loss (.*) (.*)$", printed, re.MULTILINE).groups())

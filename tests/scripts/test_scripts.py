@@ -10,7 +10,7 @@ import pytest
 FOLDER = Path(__file__).parent
 
 
-def run(script, *words, max_steps=None, tf1=False, cwd=None):
+def run(script, *words, max_steps=None, tf1=False, cwd=None, keras=3):
     """Runs a script with generated data in a process of its own; returns what it prints.
 
     Args:
@@ -19,9 +19,10 @@ def run(script, *words, max_steps=None, tf1=False, cwd=None):
         max_steps: The most steps of each loop; None for no limit.
         tf1: Whether it is written for TensorFlow 1.
         cwd: The folder that it runs in; None for the present one.
+        keras: The Keras that it gets.
     """
     limit = [] if max_steps is None else ["--max-steps", str(max_steps)]
-    options = ["--offline", *limit, *(["--tf1"] if tf1 else [])]
+    options = ["--keras", str(keras), "--offline", *limit, *(["--tf1"] if tf1 else [])]
     command = [sys.executable, "-m", "ipu_tf", "run", *options, str(FOLDER / script), *words]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=400, cwd=cwd
@@ -31,8 +32,8 @@ def run(script, *words, max_steps=None, tf1=False, cwd=None):
 
 
 @pytest.mark.slow
-def test_the_cifar10_network_learns():
-    printed = run("cifar10.py", "--epochs", "3", "--samples", "6400")
+def test_the_cifar10_network_learns(keras):
+    printed = run("cifar10.py", "--epochs", "3", "--samples", "6400", keras=keras)
     assert figure("accuracy", printed) > 0.2
 
 
@@ -93,8 +94,8 @@ def test_a_pipeline_of_functions_learns_digits(words):
 
 
 @pytest.mark.slow
-def test_a_pipeline_of_keras_layers_learns_digits():
-    assert figure("accuracy", run("pipelined_keras.py")) > 0.9
+def test_a_pipeline_of_keras_layers_learns_digits(keras):
+    assert figure("accuracy", run("pipelined_keras.py", keras=keras)) > 0.9
 
 
 @pytest.mark.slow
