@@ -154,11 +154,6 @@ class DenseBody(AnyKeras):
             )
         return super().__call__(inputs, *args, **kwargs)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """Returns the outputs; see `keras.layers.Dense`."""
-        del training
-        return super().call(inputs)
-
 
 @keras.saving.register_keras_serializable("ipu_tf")
 class Dense(DenseBody, keras.layers.Dense):
@@ -174,3 +169,7 @@ class Dense(DenseBody, keras.layers.Dense):
     Raises:
         NotImplementedError: An argument of float8 is given, or the inputs are float8.
     """
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        """Returns the outputs; see `keras.layers.Dense`."""
+        return super().call(inputs, training)

@@ -103,6 +103,11 @@ class CTCPredictionsLayer(CTCPredictionsLayerBody, CTCInferenceLayer):
 class Dense(DenseBody, IPULayer, tf_keras.layers.Dense):
     """See `ipu_tf.keras.layers.dense.Dense`."""
 
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        """Returns the outputs; see `tf_keras.layers.Dense`, which has no argument `training`."""
+        del training
+        return super().call(inputs)
+
 
 @registered
 class SerialDense(SerialDenseBody, IPULayer, tf_keras.layers.Dense):
