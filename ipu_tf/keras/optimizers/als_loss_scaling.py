@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
@@ -28,8 +29,12 @@ class ALSOptimizerBody(AnyOptimizer):
         dynamic_scale: The factor.
     """
 
+    _keras: ClassVar[Any] = keras
+
     settings: ALSSettings
     dynamic_scale: Any
+    inner_optimizer: Any
+    name: Any
     _histogram: Any
     _counter: Any
     _previous_scale: Any
@@ -72,6 +77,26 @@ class ALSOptimizerBody(AnyOptimizer):
             histogram_bin_edge=histogram_bin_edge,
         )
         self._make(opt, settings, name)
+
+    def get_name(self) -> str:
+        """Returns the name of the optimizer."""
+        return self.name
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        inner = self._keras.saving.serialize_keras_object(self.inner_optimizer)
+        return {"opt": inner, **dataclasses.asdict(self.settings), "name": self.name}
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Returns the optimizer that `get_config` describes."""
+        arguments = dict(config)
+        inner = cls._keras.saving.deserialize_keras_object(
+            arguments.pop("opt"), custom_objects=custom_objects
+        )
+        return cls(inner, **arguments)
 
     def scale_loss(self, loss: Any) -> Any:
         """Returns a loss times the loss scaling factor, in the loss's dtype."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -123,23 +122,3 @@ class ALSOptimizer(ALSOptimizerBody, keras.optimizers.LossScaleOptimizer):
     def loss_scaling_variables(self) -> list[keras.Variable]:
         """The variables of the loss scaling, without those of the wrapped optimizer."""
         return self._variables[:]
-
-    def get_name(self) -> str:
-        """Returns the name of the optimizer."""
-        return self.name
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make this optimizer."""
-        inner = keras.saving.serialize_keras_object(self.inner_optimizer)
-        return {"opt": inner, **dataclasses.asdict(self.settings), "name": self.name}
-
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
-    ) -> ALSOptimizer:
-        """Returns the optimizer that `get_config` describes."""
-        arguments = dict(config)
-        inner = keras.saving.deserialize_keras_object(
-            arguments.pop("opt"), custom_objects=custom_objects
-        )
-        return cls(inner, **arguments)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 import tensorflow as tf
 import tf_keras
@@ -31,6 +30,7 @@ class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metac
     It is a `LossScaleOptimizer` of tf_keras, so `compile` adds no second loss scaling.
     """
 
+    _keras: ClassVar[Any] = tf_keras
     inner_optimizer: Any = None  # tf_keras has a property of this name.
 
     def _make(self, opt: Any, settings: ALSSettings, name: str) -> None:
@@ -94,10 +94,6 @@ class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metac
         """Its name."""
         return self._label
 
-    def get_name(self) -> str:
-        """Returns the name of the optimizer."""
-        return self.name
-
     @property
     def built(self) -> bool:
         """Whether the wrapped optimizer has made a step: programs may have the settings in them."""
@@ -150,19 +146,3 @@ class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metac
     def get_slot(self, var: tf.Variable, slot_name: str) -> tf.Variable:
         """Returns a slot of the wrapped optimizer."""
         return self.inner_optimizer.get_slot(var, slot_name)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make this optimizer."""
-        inner = tf_keras.saving.serialize_keras_object(self.inner_optimizer)
-        return {"opt": inner, **dataclasses.asdict(self.settings), "name": self.name}
-
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
-    ) -> ALSOptimizer:
-        """Returns the optimizer that `get_config` describes."""
-        arguments = dict(config)
-        inner = tf_keras.saving.deserialize_keras_object(
-            arguments.pop("opt"), custom_objects=custom_objects
-        )
-        return cls(inner, **arguments)
