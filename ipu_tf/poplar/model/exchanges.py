@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.machine import links
 from ipu_tf.poplar.model.machine import Machine
 from ipu_tf.poplar.model.pieces import TileTraffic, distinct, exchange
 
@@ -36,11 +35,6 @@ class Exchange:
     def parts(self) -> tuple[TileTraffic, ...]:
         """Both."""
         return (self.inside,) if self.across is None else (self.inside, self.across)
-
-    def link_cycles(self, machine: Machine) -> int:
-        """Returns the cycles in which links are busy."""
-        seconds = links.exchange_seconds(machine.system, self.moved)
-        return round(seconds * machine.target.clock_hz)
 
 
 def exchange_on(

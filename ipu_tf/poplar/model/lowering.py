@@ -70,7 +70,7 @@ def lower(graph: PoplarGraph, counts: Counts) -> DeviceProgram:
     steps = [_step(graph, step, _times(graph, runs, step), supersteps) for step in numbers]
     memory = Memory(graph, np.array(numbers, np.int64), supersteps.traffic_of, machine)
     tensors, program_bytes = memory.tensors(), memory.program_bytes()
-    unsupported = _without_cost(graph, supersteps, numbers)
+    unsupported, notes = _without_cost(graph, supersteps, numbers), _notes(graph, counts)
     programs = []
     for ipu, own in enumerate(on_ipus(steps, machine)):
         held = {kind: of.reshape(machine.ipus, -1)[ipu] for kind, of in program_bytes.items()}
@@ -84,7 +84,7 @@ def lower(graph: PoplarGraph, counts: Counts) -> DeviceProgram:
                 tensors[ipu], steps=len(steps), target=machine.target, program_bytes=held
             ),
             unsupported=unsupported,
-            notes=_notes(graph, counts),
+            notes=notes,
         )
         programs.append(program)
     return on_all_ipus(programs, system=machine.system.name, replicas=machine.replicas)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.machine import links, vertices
+from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
@@ -101,7 +101,7 @@ class SuperstepMaker:
             messages_out=moved.across.messages_out[:tiles],
         )
         nothing = np.zeros(tiles, np.int64)
-        made = self._superstep(GLOBAL_EXCHANGE, nothing, traffic, moved.link_cycles(both))
+        made = self._superstep(GLOBAL_EXCHANGE, nothing, traffic, both.link_cycles(moved.moved))
         return (dataclasses.replace(made, sync_cycles=machine.sync_of(machine.replicas)),)
 
     def host_copy(self, step: int) -> tuple[Superstep, ...]:
@@ -123,13 +123,11 @@ class SuperstepMaker:
         if machine.ipus == 1:
             return (made,)
         sent = {(0, ipu): (PREDICATE_BYTES, 1) for ipu in range(1, machine.ipus)}
-        seconds = links.exchange_seconds(machine.system, sent)
-        over_links = round(seconds * self._target.clock_hz)
         return (
             dataclasses.replace(
                 made,
                 sync_cycles=machine.sync_of(),
-                exchange_cycles=made.exchange_cycles + over_links,
+                exchange_cycles=made.exchange_cycles + machine.link_cycles(sent),
             ),
         )
 
@@ -219,7 +217,8 @@ class SuperstepMaker:
         """Returns the superstep in which IPUs send to each other, if they do."""
         if moved.across is None:
             return ()
-        nothing, over_links = np.zeros(self._tiles, np.int64), moved.link_cycles(self._machine)
+        nothing = np.zeros(self._tiles, np.int64)
+        over_links = self._machine.link_cycles(moved.moved)
         return (self._superstep(GLOBAL_EXCHANGE, nothing, moved.across, over_links),)
 
     def _superstep(
