@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -14,6 +13,8 @@ import keras
 
 # The loaders of data sets take the function from here, each into its own module.
 from keras.src.utils import file_utils
+
+from ipu_tf.internals.keras_choice import may_use_tf_keras
 
 _NAME = "get_file"
 _READER = "load_weights"
@@ -30,7 +31,7 @@ def replaced_downloads(wrap: Callable[[Download], Download]) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         modules = [file_utils]
-        if _has_tf_keras():
+        if may_use_tf_keras():
             modules.append(importlib.import_module(_OF_TF_KERAS))
         for module in modules:
             stock = module.get_file
@@ -46,18 +47,13 @@ def replaced_readers(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -
     """Replaces `Model.load_weights`, also where it is replaced already; puts it back."""
     with contextlib.ExitStack() as stack:
         models = [keras.Model]
-        if _has_tf_keras():
+        if may_use_tf_keras():
             models.append(importlib.import_module("tf_keras").Model)
         for model in models:
             stock = getattr(model, _READER)
             setattr(model, _READER, wrap(stock))
             stack.callback(setattr, model, _READER, stock)
         yield
-
-
-def _has_tf_keras() -> bool:
-    is_chosen = os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True")
-    return is_chosen or "tf_keras" in sys.modules
 
 
 def _replace_everywhere(old: Download, new: Download) -> None:

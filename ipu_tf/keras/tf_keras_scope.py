@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
-import os
-import sys
 from collections.abc import Iterator
 
+from ipu_tf.internals.keras_choice import may_use_tf_keras
 from ipu_tf.strategy import IPUStrategyV1, extend_scopes
-
-_CHOICES = ("1", "true")
-"""The values of TF_USE_LEGACY_KERAS, in lower case, by which `tf.keras` is tf_keras."""
 
 
 @extend_scopes
@@ -24,17 +19,10 @@ def scope(strategy: IPUStrategyV1) -> Iterator[None]:
         strategy: The strategy whose scope is entered.
     """
     del strategy
-    if not _may_be_used():
+    if not may_use_tf_keras():
         yield
         return
     # Importing it loads tf_keras.
     construction = importlib.import_module("ipu_tf.keras.tf_keras.construction")
     with construction.converting():
         yield
-
-
-def _may_be_used() -> bool:
-    if "tf_keras" in sys.modules:
-        return True
-    is_chosen = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in _CHOICES
-    return is_chosen and importlib.util.find_spec("tf_keras") is not None
