@@ -27,6 +27,24 @@ void CheckReplica(const std::string& call, const std::string& what, unsigned rep
                                 ". Received: " + std::to_string(replica) + ".");
 }
 
+// Calls work(place in memory, block, place in the block, bytes) for each piece of a copy, whose bytes for the host are
+// in blocks, from the byte `ahead` on.
+template <typename Work>
+void ForPieces(const std::vector<Move>& moves, std::uint64_t ahead, std::uint64_t block, const Work& work) {
+  for (const Move& move : moves) {
+    for (std::uint64_t done = 0; done < move.bytes;) {
+      const std::uint64_t place = ahead + move.to + done;
+      const std::uint64_t now = std::min(move.bytes - done, block - place % block);
+      work(move.from + done, place / block, place % block, now);
+      done += now;
+    }
+  }
+}
+
+void CopyBytes(bool to_device, std::uint8_t* device, std::uint8_t* host, std::uint64_t bytes) {
+  std::memcpy(to_device ? device : host, to_device ? host : device, bytes);
+}
+
 }  // namespace
 
 void Machine::Gather(const Step& step, unsigned replica, std::uint8_t* buffer) const {
@@ -77,16 +95,11 @@ void Machine::RunRing(const Step& step, Stream* stream, std::uint64_t ahead, Rep
   const bool from_host = step.kind == ProgramKind::kCopyFromStream;
   const std::uint64_t size = stream->bytes == 0 ? stream->callbacks.size() * step.bytes : stream->bytes;
   for (unsigned replica = of.begin; replica < of.end; ++replica) {
-    for (const Move& move : step.moves) {
-      for (std::uint64_t done = 0; done < move.bytes;) {
-        const std::uint64_t place = (stream->at + ahead + move.to + done) % size;
-        const std::uint64_t now = std::min(move.bytes - done, size - place);
-        std::uint8_t* const device = memory_[replica].get() + move.from + done;
-        std::uint8_t* const host = stream->begin + place;
-        std::memcpy(from_host ? device : host, from_host ? host : device, now);
-        done += now;
-      }
-    }
+    std::uint8_t* const memory = memory_[replica].get();
+    ForPieces(step.moves, stream->at + ahead, size,
+              [&](std::uint64_t from, std::uint64_t, std::uint64_t place, std::uint64_t bytes) {
+                CopyBytes(from_host, memory + from, stream->begin + place, bytes);
+              });
   }
 }
 
@@ -111,17 +124,10 @@ void Machine::RunRemote(const Step& step, unsigned replica) {
     rows.push_back(RemoteRow(step.id, row, replica));
   }
   if (rows.empty()) rows.push_back(RemoteRow(step.id, 0, replica));
-  for (const Move& move : step.moves) {
-    for (std::uint64_t done = 0; done < move.bytes;) {
-      const std::uint64_t place = move.to + done;
-      const std::uint64_t inside = place % step.bytes;
-      const std::uint64_t now = std::min(move.bytes - done, step.bytes - inside);
-      std::uint8_t* const remote = rows[place / step.bytes] + inside;
-      std::memcpy(from_remote ? memory + move.from + done : remote, from_remote ? remote : memory + move.from + done,
-                  now);
-      done += now;
-    }
-  }
+  ForPieces(step.moves, 0, step.bytes,
+            [&](std::uint64_t from, std::uint64_t row, std::uint64_t place, std::uint64_t bytes) {
+              CopyBytes(from_remote, memory + from, rows[row] + place, bytes);
+            });
 }
 
 void Machine::RunHostFunction(const Step& step, unsigned replica) {
