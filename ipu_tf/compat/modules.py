@@ -105,6 +105,7 @@ SHOWS_ITS_MODULES = (
 
 
 _FOR_TF_KERAS = (
+    ("ipu_tf.compat.earlier_models", "ipu_tf.compat.tf_keras.earlier_models"),
     ("ipu_tf.keras.layers", "ipu_tf.keras.tf_keras.layers"),
     ("ipu_tf.keras.optimizers", "ipu_tf.keras.tf_keras.optimizers"),
 )
@@ -171,8 +172,7 @@ def _homes_for_tf_keras(found: Iterable[str]) -> Iterator[str]:
     for home in found:
         if home == _MODELS[0]:
             yield _MODELS[1]
-        if not home.startswith("ipu_tf.compat.earlier_models"):
-            yield _replaced(home, _FOR_TF_KERAS) or home
+        yield _replaced(home, _FOR_TF_KERAS) or home
 
 
 def _replaced(name: str, pairs: tuple[tuple[str, str], ...]) -> str | None:

@@ -1,0 +1,98 @@
+"""The model classes of the vendor's earlier releases, for layers of tf_keras."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, IPUStrategy, compat
+from ipu_tf.config import reset_ipu_configuration
+from ipu_tf.keras.data.epoch_steps import WHOLE_EPOCH
+
+tf_keras = pytest.importorskip("tf_keras")
+
+
+@pytest.fixture(scope="module")
+def ipu():
+    compat.install(keras=2)
+    from tensorflow.python import ipu
+
+    yield ipu
+    compat.uninstall()
+
+
+@pytest.fixture(scope="module")
+def strategy():
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.ipu_model.tiles_per_ipu = 16
+    config.configure_ipu_system()
+    yield IPUStrategy()
+    reset_ipu_configuration()
+
+
+def dense(units, activation=None):
+    constant = tf_keras.initializers.Constant(0.3)
+    return tf_keras.layers.Dense(units, activation, kernel_initializer=constant)
+
+
+def of_stages(ipu):
+    stages = [[dense(4), dense(2, "tanh")], [dense(1)]]
+    return ipu.keras.PipelineSequential(stages, gradient_accumulation_count=4)
+
+
+def of_scopes(ipu):
+    inputs = tf_keras.Input((3,), batch_size=2)
+    with ipu.keras.PipelineStage(0):
+        hidden = dense(2, "tanh")(dense(4)(inputs))
+    with ipu.keras.PipelineStage(1):
+        outputs = dense(1)(hidden)
+    return ipu.keras.PipelineModel(
+        inputs=inputs, outputs=outputs, gradient_accumulation_count=4, device_mapping=[0, 1]
+    )
+
+
+def of_layers(ipu):
+    return ipu.keras.Sequential([dense(4)], 4)
+
+
+def of_tensors(ipu):
+    inputs = tf_keras.Input((3,), batch_size=2)
+    return ipu.keras.Model(inputs, dense(4)(inputs), gradient_accumulation_count=4)
+
+
+@pytest.mark.parametrize("made", [of_stages, of_scopes, of_layers, of_tensors])
+def test_options_are_arguments(ipu, strategy, made):
+    with strategy.scope():
+        model = made(ipu)
+        model.compile("sgd", "mse")
+    state = model.ipu_training_state
+    options = state.pipelining if made in (of_stages, of_scopes) else state.accumulation
+    assert options.steps_per_replica == model.gradient_accumulation_count == 4
+    assert model.steps_per_execution == WHOLE_EPOCH
+    assert isinstance(model, tf_keras.Model)
+    if made is of_stages:
+        stages = [one.pipeline_stage for one in model.get_pipeline_stage_assignment()]
+        assert stages == [0, 0, 1]
+
+
+def test_stages_are_lists_of_layers(ipu, strategy):
+    message = "PipelineSequential takes a list with a list of layers for each stage"
+    with strategy.scope(), pytest.raises(ValueError, match=message):
+        ipu.keras.SequentialPipelineModel([dense(1)], gradient_accumulation_count=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [of_stages, of_scopes])
+def test_pipelined_models_train_as_those_of_today(ipu, strategy, made):
+    x = np.linspace(-1, 1, 48, dtype=np.float32).reshape(16, 3)
+    data = tf.data.Dataset.from_tensor_slices((x, x.sum(1, keepdims=True))).batch(2, True)
+    with strategy.scope():
+        today = tf_keras.Sequential([dense(4), dense(2, "tanh"), dense(1)])
+        today.set_pipeline_stage_assignment([0, 0, 1])
+        today.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+        today.compile("sgd", "mse", steps_per_execution=8)
+        expected = today.fit(data, epochs=2, verbose=0)
+        model = made(ipu)
+        model.compile("sgd", "mse")
+        history = model.fit(data, epochs=2, steps_per_epoch=2, prefetch_depth=2, verbose=0)
+    assert history.history["loss"] == expected.history["loss"]
