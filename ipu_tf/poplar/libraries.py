@@ -166,17 +166,18 @@ def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...
 def _objects(
     folder: Path, build: Path, compiler: Compiler, flags: tuple[str, ...]
 ) -> dict[str, list[Path]]:
-    """Returns the object files of each folder of sources."""
+    """Returns the object files of each library."""
     files = sorted((folder / "src").rglob("*.cc"))
     found: dict[str, list[Path]] = {}
 
     def compiled(source: Path) -> tuple[str, Path]:
-        output = build / f"{source.parent.name}-{source.stem}.o"
+        place = source.relative_to(folder / "src")
+        output = build / ("-".join(place.with_suffix(".o").parts))
         words = [*LIBRARY_FLAGS, *flags, "-I", str(folder / "include")]
         compiler.run(
             [*words, "-c", str(source), "-o", str(output)], f"Poplar's source {source.name}"
         )
-        return source.parent.name, output
+        return place.parts[0], output
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for done, job in enumerate(as_completed([pool.submit(compiled, one) for one in files]), 1):

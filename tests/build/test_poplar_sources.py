@@ -1,5 +1,6 @@
 """The sources of Poplar's libraries in a built package."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -44,3 +45,16 @@ def test_missing_sources_are_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr("ipu_tf.poplar.libraries._SOURCES", folders)
     with pytest.raises(PoplarBuildError, match="The C\\+\\+ sources of Poplar are missing"):
         sources()
+
+
+FLOORS = ("base", "codelets", "graph", "compile", "profile", "execution")
+"""The folders of libpoplar; includes go to folders before."""
+
+
+def test_includes_of_libpoplar_run_one_way():
+    root = sources() / "src" / "poplar"
+    assert {path.name for path in root.iterdir()} == set(FLOORS)
+    for file in root.rglob("*.*"):
+        used = re.findall(r'^#include "\.\./(\w+)/', file.read_text(), re.MULTILINE)
+        above = [name for name in used if FLOORS.index(name) >= FLOORS.index(file.parent.name)]
+        assert above == [], f"{file} includes {above}"

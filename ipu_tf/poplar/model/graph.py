@@ -18,7 +18,7 @@ Bytes = Mapping[str, bytes]
 
 
 class ProgramKind(enum.IntEnum):
-    """Kinds of steps, as ProgramKind of ops/poplar/src/poplar/program_node.h."""
+    """Kinds of steps, as ProgramKind of ops/poplar/src/poplar/graph/program_node.h."""
 
     SEQUENCE = 0
     EXECUTE = 1

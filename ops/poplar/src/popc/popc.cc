@@ -7,7 +7,7 @@
 #include <poplar/Target.hpp>
 #include <poplar/exceptions.hpp>
 
-#include "../poplar/codelets.h"
+#include "../poplar/codelets/codelets.h"
 
 namespace {
 

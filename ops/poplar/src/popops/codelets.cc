@@ -1,6 +1,6 @@
 #include <popops/codelets.hpp>
 
-#include "../poplar/prefix.h"
+#include "../poplar/base/prefix.h"
 
 namespace popops {
 inline namespace ipu_tf {

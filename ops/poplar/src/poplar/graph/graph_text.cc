@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <ostream>
 #include <set>
 #include <string>
@@ -6,28 +5,13 @@
 
 #include <poplar/Graph.hpp>
 
+#include "../base/json_text.h"
 #include "graph_state.h"
 
 namespace poplar {
 inline namespace ipu_tf {
 namespace detail {
 namespace {
-
-// Text in quotes, as JSON and Graphviz have it.
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char one : text) {
-    if (static_cast<unsigned char>(one) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(one));
-      quoted += code;
-      continue;
-    }
-    if (one == '"' || one == '\\') quoted += '\\';
-    quoted += one;
-  }
-  return quoted + "\"";
-}
 
 // A JSON list of items, one a line; item(i) writes one.
 template <typename Item>
@@ -44,7 +28,7 @@ void List(std::ostream& out, const char* name, std::size_t size, const Item& ite
 std::string TileText(std::uint32_t tile) { return tile == kUnmapped ? "null" : std::to_string(tile); }
 
 void WriteVariable(std::ostream& out, const Variable& variable) {
-  out << "\"name\": " << Quoted(variable.name) << ", \"type\": " << Quoted(variable.type.toString())
+  out << "\"name\": " << JsonText(variable.name) << ", \"type\": " << JsonText(variable.type.toString())
       << ", \"elements\": " << variable.size << ", \"constant\": " << (variable.is_constant ? "true" : "false")
       << ", \"tiles\": [";
   const char* separator = "";
@@ -57,7 +41,7 @@ void WriteVariable(std::ostream& out, const Variable& variable) {
 
 void WriteEdge(std::ostream& out, const GraphState& graph, const Edge& edge) {
   const VertexType& type = *graph.vertex_types[graph.vertices[edge.vertex].type];
-  out << "\"vertex\": " << edge.vertex << ", \"field\": " << Quoted(type.fields[edge.field].name);
+  out << "\"vertex\": " << edge.vertex << ", \"field\": " << JsonText(type.fields[edge.field].name);
   if (edge.index >= 0) out << ", \"row\": " << edge.index;
   out << ", \"elements\": [";
   for (std::uint64_t i = 0; i < edge.run_count; ++i) {
@@ -72,11 +56,11 @@ void WriteJson(std::ostream& out, const GraphState& graph) {
   List(out, "variables", graph.variables.size(), [&](std::size_t i) { WriteVariable(out, graph.variables[i]); });
   out << ",\n";
   List(out, "compute_sets", graph.compute_sets.size(),
-       [&](std::size_t i) { out << "\"name\": " << Quoted(graph.compute_sets[i]); });
+       [&](std::size_t i) { out << "\"name\": " << JsonText(graph.compute_sets[i]); });
   out << ",\n";
   List(out, "vertices", graph.vertices.size(), [&](std::size_t i) {
     const Vertex& one = graph.vertices[i];
-    out << "\"type\": " << Quoted(graph.vertex_types[one.type]->name) << ", \"compute_set\": " << one.compute_set
+    out << "\"type\": " << JsonText(graph.vertex_types[one.type]->name) << ", \"compute_set\": " << one.compute_set
         << ", \"tile\": " << TileText(one.tile);
   });
   out << ",\n";
@@ -104,7 +88,7 @@ void WriteArrows(std::ostream& out, const GraphState& graph, const Node& node) {
 void WriteVariables(std::ostream& out, const GraphState& graph) {
   out << "digraph {\n";
   for (std::size_t i = 0; i < graph.variables.size(); ++i) {
-    out << "  variable" << i << " [shape=box, label=" << Quoted(graph.variables[i].name) << "];\n";
+    out << "  variable" << i << " [shape=box, label=" << JsonText(graph.variables[i].name) << "];\n";
   }
 }
 
@@ -116,7 +100,7 @@ void Graph::serialize(std::ostream& stream, SerializationFormat) const { detail:
 void Graph::outputVertexGraph(std::ostream& stream, ArrayRef<program::Program>) const {
   detail::WriteVariables(stream, *state_);
   for (std::uint32_t i = 0; i < state_->vertices.size(); ++i) {
-    stream << "  node" << i << " [label=" << detail::Quoted(state_->VertexText(i)) << "];\n";
+    stream << "  node" << i << " [label=" << detail::JsonText(state_->VertexText(i)) << "];\n";
   }
   detail::WriteArrows(stream, *state_, [](const detail::Edge& edge) { return edge.vertex; });
   stream << "}\n";
@@ -125,7 +109,7 @@ void Graph::outputVertexGraph(std::ostream& stream, ArrayRef<program::Program>) 
 void Graph::outputComputeGraph(std::ostream& stream, ArrayRef<program::Program>) const {
   detail::WriteVariables(stream, *state_);
   for (std::size_t i = 0; i < state_->compute_sets.size(); ++i) {
-    stream << "  node" << i << " [label=" << detail::Quoted(state_->compute_sets[i]) << "];\n";
+    stream << "  node" << i << " [label=" << detail::JsonText(state_->compute_sets[i]) << "];\n";
   }
   detail::WriteArrows(stream, *state_,
                       [&](const detail::Edge& edge) { return state_->vertices[edge.vertex].compute_set; });

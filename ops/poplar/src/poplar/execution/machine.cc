@@ -9,8 +9,8 @@
 
 #include <poplar/exceptions.hpp>
 
+#include "../profile/profile.h"
 #include "codelet_runtime.h"
-#include "profile.h"
 
 namespace poplar {
 inline namespace ipu_tf {

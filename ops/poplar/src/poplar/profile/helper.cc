@@ -7,13 +7,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 
 #include <poplar/exceptions.hpp>
 
-#include "prefix.h"
+#include "../base/prefix.h"
 
 extern char** environ;
 
@@ -42,21 +41,6 @@ void Records::AddBytes(const std::string& name, const void* data, std::size_t si
   AppendText(&bytes_, name);
   Append(&bytes_, static_cast<std::uint64_t>(size));
   bytes_.append(static_cast<const char*>(data), size);
-}
-
-std::string JsonText(const std::string& text) {
-  std::string json = "\"";
-  for (const char one : text) {
-    if (one == '"' || one == '\\') json += '\\';
-    if (static_cast<unsigned char>(one) >= 0x20) {
-      json += one;
-    } else {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", one);
-      json += code;
-    }
-  }
-  return json + '"';
 }
 
 Helper::Helper() {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "graph_state.h"
+#include "../graph/graph_state.h"
 
 namespace poplar {
 inline namespace ipu_tf {

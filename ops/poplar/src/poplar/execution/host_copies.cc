@@ -6,8 +6,8 @@
 
 #include <poplar/exceptions.hpp>
 
+#include "../base/values.h"
 #include "machine.h"
-#include "values.h"
 
 namespace poplar {
 inline namespace ipu_tf {

@@ -14,7 +14,7 @@
 #include <poplar/HostFunctionCallback.hpp>
 #include <poplar/StreamCallback.hpp>
 
-#include "compiled.h"
+#include "../compile/compiled.h"
 #include "thread_pool.h"
 
 namespace poplar {

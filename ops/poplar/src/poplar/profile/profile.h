@@ -10,9 +10,9 @@
 
 #include <poplar/OptionFlags.hpp>
 
-#include "compiled.h"
+#include "../codelets/instruction_counts.h"
+#include "../compile/compiled.h"
 #include "helper.h"
-#include "instruction_counts.h"
 
 namespace poplar {
 inline namespace ipu_tf {

@@ -1,14 +1,9 @@
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <numeric>
 
-#include <poplar/Executable.hpp>
-#include <poplar/exceptions.hpp>
-
+#include "../base/environment.h"
 #include "compiled.h"
-#include "environment.h"
-#include "profile.h"
 
 namespace poplar {
 inline namespace ipu_tf {
@@ -27,7 +22,7 @@ class Compiler {
       : graph_(*graph), result_(std::make_shared<Compiled>()) {
     result_->graph = std::move(graph);
     result_->options = options;
-    has_guards_ = IsOn("debug.checkCodelets");
+    has_guards_ = IsTrue(options, "debug.checkCodelets");
   }
 
   std::shared_ptr<const Compiled> Compile(ArrayRef<program::Program> programs) {
@@ -40,13 +35,10 @@ class Compiler {
     for (std::uint32_t set = 0; set < graph_.compute_sets.size(); ++set) CompileSet(set);
     PlaceScratch();
     MakeSteps(programs, result_.get());
-    if (!IsOn("debug.allowOutOfMemory")) CheckWholeMemory(result_);
     return result_;
   }
 
  private:
-  bool IsOn(const char* option) const { return IsTrue(result_->options, option); }
-
   // Constants that `connect` made are on the tile of their vertex.
   void PlaceConstants() {
     for (Variable& variable : graph_.variables) {
@@ -275,20 +267,5 @@ std::shared_ptr<const Compiled> Compile(std::shared_ptr<GraphState> graph, Array
 }
 
 }  // namespace detail
-
-Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs, const OptionFlags& options,
-                        ProgressFunc progress, const DebugContext&) {
-  Executable executable;
-  const auto started = std::chrono::steady_clock::now();
-  const auto state = detail::GraphAccess::Shared(graph);
-  executable.compiled_ = detail::Compile(state, programs, detail::EngineOptions(options));
-  detail::LogTime("compiled a graph of " + std::to_string(state->variables.size()) + " variables, " +
-                      std::to_string(state->vertices.size()) + " vertices and " + std::to_string(state->edges.size()) +
-                      " edges",
-                  started);
-  if (progress) progress(1, 1);
-  return executable;
-}
-
 }  // namespace ipu_tf
 }  // namespace poplar

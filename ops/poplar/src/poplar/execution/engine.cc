@@ -5,12 +5,29 @@
 #include <string>
 #include <utility>
 
-#include "environment.h"
+#include "../base/environment.h"
+#include "../profile/profile.h"
 #include "machine.h"
-#include "profile.h"
 
 namespace poplar {
 inline namespace ipu_tf {
+
+Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs, const OptionFlags& options,
+                        ProgressFunc progress, const DebugContext&) {
+  Executable executable;
+  const auto started = std::chrono::steady_clock::now();
+  const auto state = detail::GraphAccess::Shared(graph);
+  const OptionFlags all = detail::EngineOptions(options);
+  executable.compiled_ = detail::Compile(state, programs, all);
+  if (!detail::IsTrue(all, "debug.allowOutOfMemory")) detail::CheckWholeMemory(executable.compiled_);
+  detail::LogTime("compiled a graph of " + std::to_string(state->variables.size()) + " variables, " +
+                      std::to_string(state->vertices.size()) + " vertices and " + std::to_string(state->edges.size()) +
+                      " edges",
+                  started);
+  if (progress) progress(1, 1);
+  return executable;
+}
+
 Engine::Engine(const Graph& graph, const program::Program& program, const OptionFlags& options, ProgressFunc progress,
                const DebugContext& debugContext)
     : Engine(compileGraph(graph, {program}, options, std::move(progress), debugContext)) {}

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "graph_state.h"
+#include "../graph/graph_state.h"
+#include "../graph/program_node.h"
 #include "guards.h"
-#include "program_node.h"
 
 namespace poplar {
 inline namespace ipu_tf {

@@ -8,7 +8,7 @@
 #include <poplar/Target.hpp>
 #include <poplar/exceptions.hpp>
 
-#include "values.h"
+#include "../base/values.h"
 
 namespace poplar {
 inline namespace ipu_tf {

@@ -38,6 +38,11 @@ struct Field {
   bool IsEdge() const { return kind >= FieldKind::kEdge; }
   bool IsRead() const { return direction == Direction::kInput || direction == Direction::kInOut; }
   bool IsWritten() const { return direction == Direction::kOutput || direction == Direction::kInOut; }
+  // Dimensions of its elements: 2 for rows.
+  unsigned Rank() const {
+    if (kind == FieldKind::kEdgeList) return 2;
+    return kind == FieldKind::kValues || kind == FieldKind::kEdgeVector ? 1 : 0;
+  }
 };
 
 // Which threads of a tile run a vertex: one worker, all of them, or the supervisor.

@@ -9,7 +9,7 @@
 
 #include <poplar/exceptions.hpp>
 
-#include "environment.h"
+#include "../base/environment.h"
 
 namespace poplar {
 inline namespace ipu_tf {

@@ -13,9 +13,9 @@
 #include <poplar/Graph.hpp>
 #include <poplar/Program.hpp>
 
-#include "codelets.h"
+#include "../base/values.h"
+#include "../codelets/codelets.h"
 #include "tensor_access.h"
-#include "values.h"
 
 namespace poplar {
 inline namespace ipu_tf {

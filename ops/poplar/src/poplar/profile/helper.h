@@ -33,9 +33,6 @@ class Records {
   std::string bytes_;
 };
 
-// A JSON string with its quotes.
-std::string JsonText(const std::string& text);
-
 class Helper {
  public:
   // Raises poplar_error: the package, or its Python, is missing.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../base/json_text.h"
 #include "profile.h"
 
 namespace poplar {
