@@ -167,29 +167,51 @@ def _objects(
     folder: Path, build: Path, compiler: Compiler, flags: tuple[str, ...]
 ) -> dict[str, list[Path]]:
     """Returns the object files of each library."""
-    files = sorted((folder / "src").rglob("*.cc"))
+    units = _units(folder / "src", build)
     found: dict[str, list[Path]] = {}
 
-    def compiled(source: Path) -> tuple[str, Path]:
-        place = source.relative_to(folder / "src")
-        output = build / ("-".join(place.with_suffix(".o").parts))
+    def compiled(unit: Path) -> tuple[str, Path]:
+        output = unit.with_suffix(".o")
         words = [*LIBRARY_FLAGS, *flags, "-I", str(folder / "include")]
-        compiler.run(
-            [*words, "-c", str(source), "-o", str(output)], f"Poplar's source {source.name}"
-        )
-        return place.parts[0], output
+        compiler.run([*words, "-c", str(unit), "-o", str(output)], f"Poplar's source {unit.stem}")
+        return unit.stem.partition("-")[0], output
 
+    _show(f"Building Poplar's libraries: {len(units)} parts, once, in less than two minutes")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for done, job in enumerate(as_completed([pool.submit(compiled, one) for one in files]), 1):
+        for done, job in enumerate(as_completed([pool.submit(compiled, one) for one in units]), 1):
             library, output = job.result()
             found.setdefault(library, []).append(output)
-            _show(f"Building Poplar's libraries: {done} of {len(files)} files", done == len(files))
+            if sys.stderr.isatty():
+                _show(f"\rBuilding Poplar's libraries: {done} of {len(units)} parts", end="")
+    if sys.stderr.isatty():
+        _show("")
     return {library: sorted(outputs) for library, outputs in found.items()}
 
 
-def _show(text: str, is_last: bool) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{text}", end="\n" if is_last else "", file=sys.stderr, flush=True)
+def _units(folder: Path, build: Path) -> list[Path]:
+    """Writes sources that include those of a folder, the largest first; returns their paths.
+
+    Files of a folder within a library compile as one source, which reads their headers once; those
+    beside such folders compile alone. Names begin with the library's.
+    """
+    parts: dict[str, list[Path]] = {}
+    for file in sorted(folder.rglob("*.cc")):
+        place = file.relative_to(folder).with_suffix("").parts
+        parts.setdefault("-".join(place[:-1] if len(place) > 2 else place), []).append(file)
+
+    def size(name: str) -> int:
+        return sum(file.stat().st_size for file in parts[name])
+
+    units = []
+    for name in sorted(parts, key=size, reverse=True):
+        unit = build / f"{name}.cc"
+        unit.write_text("".join(f'#include "{file}"\n' for file in parts[name]))
+        units.append(unit)
+    return units
+
+
+def _show(text: str, end: str = "\n") -> None:
+    print(text, end=end, file=sys.stderr, flush=True)
 
 
 def _link(
