@@ -13,7 +13,7 @@ import marshal
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from threading import Lock
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -73,6 +73,14 @@ def plain_attribute(value: object) -> Plain:
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     return repr(value)
+
+
+class ProgramStore(Protocol):
+    """Programs that several processes share."""
+
+    def get(self, key: str, make: Callable[[], ProgramT]) -> ProgramT:
+        """Returns the program of a key, which one of the processes makes."""
+        ...
 
 
 class ProgramCache(Generic[ProgramT]):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from ipu_tf.base import spans
 from ipu_tf.compiler.assembly import build_program
-from ipu_tf.compiler.cache import ProgramCache, fingerprint
+from ipu_tf.compiler.cache import ProgramCache, ProgramStore, fingerprint
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.passes.simplify import simplify
@@ -37,6 +38,7 @@ def compile_program(
     plans: Mapping[str, tuple[OpShape, Plan]] = _NO_PLANS,
     samples_per_run: int = 0,
     deployment: Deployment | None = None,
+    store: ProgramStore | None = None,
 ) -> DeviceProgram:
     """Returns the device program of a module, compiled once for equal arguments.
 
@@ -47,6 +49,7 @@ def compile_program(
         plans: Plans that tile ops run, by the name of their TensorFlow op; others are planned.
         samples_per_run: Samples of one run of the module; 0 if unknown.
         deployment: Its stages, and how they run; None runs it whole on one IPU.
+        store: Where several processes share programs, None where they do not.
 
     Raises:
         IPUOutOfMemoryError: An IPU does not hold its stages, and `options` makes that an error.
@@ -61,8 +64,13 @@ def compile_program(
             simplified = simplified_step(module, recompute=recompute)
         return compile_simplified(simplified, options, plans, samples_per_run, deployment)
 
+    def shared() -> DeviceProgram:
+        if store is None:
+            return build()
+        return store.get(hashlib.sha256(repr(key).encode()).hexdigest(), build)
+
     key = fingerprint(module, options, plans, samples_per_run), repr(deployment)
-    program = _cache.get(key, build)
+    program = _cache.get(key, shared)
     check_memory(program, options.out_of_memory)
     return program
 

@@ -42,6 +42,22 @@ def test_replicas_give_the_same_bits_over_any_number_of_processes(case, count):
     assert result(case, count) == result(case, 1)
 
 
+def test_equal_programs_are_compiled_once_a_host(tmp_path):
+    compiled, reported = {}, set()
+    for instances in (1, 2):
+        folder = tmp_path / str(instances)
+        folder.mkdir(mode=0o700)
+        ended = run_instances(
+            instances, WORKER, "compiled_once", replicas=4, IPU_TF_JOB_FOLDER=str(folder)
+        )
+        assert ended.status == 0, ended.text
+        found = re.findall(r"COMPILED (\d+) of (\w+)", ended.text)
+        compiled[instances] = sum(int(count) for count, _ in found)
+        reported |= {digest for _, digest in found}
+    assert compiled[2] == compiled[1] > 0
+    assert len(reported) == 1
+
+
 def test_logs_are_those_of_all_instances():
     found = re.findall(r"LOGS of \d (.*)", run("fit").text)
     assert len(found) == 2

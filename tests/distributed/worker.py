@@ -16,9 +16,11 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, distributed, ipu_compiler, loops, pipelining, scopes
+from ipu_tf.base import codec
 from ipu_tf.compat import popdist
 from ipu_tf.compat.popdist import tensorflow as popdist_tensorflow
 from ipu_tf.distributed.popdist_strategy import PopDistStrategy
+from ipu_tf.compiler import compile
 from ipu_tf.distributed.shares import share_of
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
@@ -27,6 +29,7 @@ from ipu_tf.optimizers.gradient_accumulation_optimizer import (
     CrossReplicaGradientAccumulationOptimizerV2,
 )
 from ipu_tf.processes.instances import instances
+from ipu_tf.tile_program.tile_details import detailed
 
 JOB = instances()
 V1 = tf.compat.v1
@@ -219,6 +222,22 @@ def fit():
     weights = [weight.numpy() for weight in model.trainable_weights]
     publish(*weights, values, distributed.allgather(outputs))
     print(f"LOGS of {JOB.index} {values}", flush=True)
+
+
+def compiled_once():
+    """Training; the number of programs that all instances have compiled."""
+    count, compiled = [0], compile.compile_simplified
+
+    def counting(*args, **kwargs):
+        count[0] += 1
+        return compiled(*args, **kwargs)
+
+    compile.compile_simplified = counting
+    model, _ = trained(1)
+    report = model.distribute_strategy.report(insights=False)
+    devices = [codec.encode(detailed(program.device)) for program in report.programs]
+    digest = hashlib.sha256(repr(devices).encode()).hexdigest()
+    print(f"COMPILED {count[0]} of {digest}", flush=True)
 
 
 def fit_accumulating():

@@ -73,6 +73,7 @@ def instances(count, *more):
 def test_an_instance_that_fails_ends_all_with_its_status_and_last_words():
     mark = f"mark-{os.getpid()}"
     program = (
+        "if [ $POPDIST_LOCAL_INSTANCE_INDEX = 0 ]; then ls -d $IPU_TF_JOB_FOLDER >&2; fi; "
         "echo of $POPDIST_REPLICA_INDEX_OFFSET, threads $OMP_NUM_THREADS; "
         "if [ $POPDIST_LOCAL_INSTANCE_INDEX = 1 ]; then sleep 0.1; echo bad >&2; exit 7; fi; "
         f"sleep 60; echo {mark}"
@@ -86,12 +87,14 @@ def test_an_instance_that_fails_ends_all_with_its_status_and_last_words():
         f"[1,{index}]<stdout>:of {index}, threads {threads}" for index in range(2)
     ]
     assert "[1,1]<stderr>:bad\n" in err
+    (folder,) = set(re.findall(r"<stderr>:(\S*ipu_tf-job-\S*)", err))
     assert re.search(
         rf"poprun: instance 1 of 2, on \S+, ended with status 7; all others are ended. Its last "
         rf"lines:\n  of 1, threads {threads}\n  bad\n",
         err,
     )
     assert_gone(mark)
+    assert not Path(folder).exists()
 
 
 def a_job(**options):

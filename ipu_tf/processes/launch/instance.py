@@ -16,10 +16,12 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
 from ipu_tf.processes.instances import Instances, LaunchError
+from ipu_tf.processes.job_folder import FOLDER, make_job_folder, remove_job_folder
 from ipu_tf.processes.launch.children import end_rest_of_group, ending_with_parent, status_of
 from ipu_tf.processes.launch.cores import share_of_cores, thread_variables
 from ipu_tf.processes.launch.job_description import JobDescription, described
@@ -50,7 +52,14 @@ def main(words: list[str]) -> NoReturn:
     except LaunchError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(_NOT_STARTED)
-    sys.exit(_Supervisor(description, instance).run(program))
+    folder = make_job_folder(description.token)
+    shared = {} if folder is None else {FOLDER: str(folder)}
+    try:
+        status = _Supervisor(description, instance, shared).run(program)
+    finally:
+        if folder is not None and instance.local_index == 0:
+            remove_job_folder(folder)
+    sys.exit(status)
 
 
 def environment_of(instance: Instances, cores: int) -> dict[str, str]:
@@ -64,11 +73,14 @@ def environment_of(instance: Instances, cores: int) -> dict[str, str]:
 
 
 class _Supervisor:
-    """Runs the program of an instance."""
+    """Runs the program of an instance, with further variables of the environment."""
 
-    def __init__(self, description: JobDescription, instance: Instances) -> None:
+    def __init__(
+        self, description: JobDescription, instance: Instances, variables: Mapping[str, str]
+    ) -> None:
         self._description = description
         self._instance = instance
+        self._variables = variables
         self._last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._process: subprocess.Popen[bytes] | None = None
         self._was_stopped = False
@@ -92,7 +104,7 @@ class _Supervisor:
         try:
             self._process = subprocess.Popen(
                 program,
-                env=environment_of(self._instance, cores) | told,
+                env=environment_of(self._instance, cores) | self._variables | told,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 close_fds=False,  # The program talks to mpirun through them.

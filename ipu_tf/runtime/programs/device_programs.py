@@ -25,6 +25,7 @@ from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.machine import host
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.planner.plan import OpShape, Plan, PlanDoesNotFit
+from ipu_tf.processes.job_folder import job_folder
 from ipu_tf.programs.op_names import LayerScopes, own_name
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.programs.source import Source
@@ -231,7 +232,8 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
     for note in wide:
         _LOG.warning("Program '%s': %s.", program.name, note)
     with spans.span("compile", "compile", program=program.name):
-        compiled = compile_program(module, options, plans, samples, trace.deployment)
+        store = job_folder()
+        compiled = compile_program(module, options, plans, samples, trace.deployment, store)
     compiled = _on_replicas(compiled, options)
     notes = (*_host_results(trace.outputs), *wide)
     return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled
