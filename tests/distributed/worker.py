@@ -19,8 +19,8 @@ from ipu_tf import IPUConfig, distributed, ipu_compiler, loops, pipelining, scop
 from ipu_tf.base import codec
 from ipu_tf.compat import popdist
 from ipu_tf.compat.popdist import tensorflow as popdist_tensorflow
-from ipu_tf.distributed.popdist_strategy import PopDistStrategy
 from ipu_tf.compiler import compile
+from ipu_tf.distributed.popdist_strategy import PopDistStrategy
 from ipu_tf.distributed.shares import share_of
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue

@@ -284,7 +284,7 @@ def test_ends_in_words():
 
 def test_a_program_that_ends_before_it_reads_the_answer_has_ended():
     description = JobDescription(token="t", instances=1, per_host=1, replicas=1, ipus_per_replica=1)
-    supervisor = instance._Supervisor(description, Instances(launcher="poprun"))
+    supervisor = instance._Supervisor(description, Instances(launcher="poprun"), {})
     status, of_program = socket.socketpair()
     with status, selectors.DefaultSelector() as selector:
         selector.register(status, selectors.EVENT_READ)

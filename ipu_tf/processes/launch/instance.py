@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -76,7 +75,7 @@ class _Supervisor:
     """Runs the program of an instance, with further variables of the environment."""
 
     def __init__(
-        self, description: JobDescription, instance: Instances, variables: Mapping[str, str]
+        self, description: JobDescription, instance: Instances, variables: dict[str, str]
     ) -> None:
         self._description = description
         self._instance = instance

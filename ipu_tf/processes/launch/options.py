@@ -124,7 +124,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--print-topology", metavar="yes|no", help="print where each instance runs")
     add("--tag-output", action="store_true", help="begin each line with [1,<instance>]<stream>:")
     add("--only-output-from-instance", type=int, metavar="N", help="pass on only its output")
-    add("--executable-cache-path", metavar="DIR", help="accepted, without effect: the instances of a host share compiled programs")
+    cached = "accepted, without effect: the instances of a host share compiled programs"
+    add("--executable-cache-path", metavar="DIR", help=cached)
     add("--mpi-global-args", metavar="ARGS", help="arguments of mpirun, in one word")
     add("--mpi-local-args", metavar="ARGS", help="the same; -x NAME=VALUE sets a variable")
     add("--start-timeout", type=float, metavar="S", help="end if not all start; default: 120")
