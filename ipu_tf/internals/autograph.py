@@ -10,7 +10,6 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
@@ -74,7 +73,7 @@ def with_autograph(function: Callable[_P, _T]) -> Callable[_P, _T]:
     converted = tf_convert(function, ControlStatusCtx(status=Status.ENABLED))
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         return (function if tf.executing_eagerly() else converted)(*args, **kwargs)
 
     # A decorated method may state the signature of its function, which has the object in it.

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
 
 DEFERRED = frozenset(
     {
@@ -72,7 +71,7 @@ class _Loader(Loader):
 class _Deferred(ModuleType):
     """A module that runs when one of its names is used."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         with _LOCK:
             spec = self.__spec__
             # Its names are looked up while it runs, too: then those are missing that it lacks.

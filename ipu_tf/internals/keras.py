@@ -7,7 +7,7 @@ objects that begins with an underscore; a test over the syntax tree keeps it so.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
@@ -99,10 +99,10 @@ def register_mapping(kind: type) -> None:
     methods for it. Relies on the namespace "keras", in which Keras looks for structures.
     """
 
-    def flattened(mapping: Any) -> tuple[list[Any], tuple[Any, ...]]:
+    def flattened(mapping: Any) -> tuple[list[object], tuple[str, ...]]:
         return [mapping[key] for key in sorted(mapping)], tuple(mapping)
 
-    def unflattened(keys: Any, children: Any) -> Any:
+    def unflattened(keys: Any, children: Iterable[object]) -> Any:
         values = dict(zip(sorted(keys), children, strict=True))
         return kind((key, values[key]) for key in keys)
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import keras
+import tensorflow as tf
 
-from ipu_tf.internals.keras_training import loss_tracker_of
+from ipu_tf.internals.keras_training import Metrics, loss_tracker_of
+from ipu_tf.internals.structures import TensorStructure
+
+Losses: TypeAlias = (
+    "str | Callable[..., tf.Tensor] | Sequence[Losses] | Mapping[str, Losses] | None"
+)
+"""A loss, by name or as a function or object, or those of the outputs."""
+
+LossWeights: TypeAlias = float | Sequence[float] | Mapping[str, float] | None
+"""The weight of a loss, or those of the outputs."""
 
 
 class CompiledParts:
@@ -20,9 +31,9 @@ class CompiledParts:
     """
 
     def __init__(self, model: keras.Model) -> None:
-        self._model: Any = model
-        self._of_loss: Any = model._compile_loss
-        self._of_metrics: Any = model._compile_metrics
+        self._model = model
+        self._of_loss = model._compile_loss
+        self._of_metrics = model._compile_metrics
 
     @property
     def has_loss(self) -> bool:
@@ -34,11 +45,15 @@ class CompiledParts:
         """Whether `compile` got metrics."""
         return self._of_metrics is not None
 
-    def loss(self, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
+    def loss(
+        self, y_true: TensorStructure, y_pred: TensorStructure, sample_weight: TensorStructure
+    ) -> tf.Tensor:
         """Returns the loss of a batch without what layers add."""
         return self._of_loss(y_true, y_pred, sample_weight)
 
-    def update_metrics(self, y_true: Any, y_pred: Any, sample_weight: Any) -> None:
+    def update_metrics(
+        self, y_true: TensorStructure, y_pred: TensorStructure, sample_weight: TensorStructure
+    ) -> None:
         """Adds a batch to the metrics."""
         self._of_metrics.update_state(y_true, y_pred, sample_weight)
 
@@ -68,40 +83,40 @@ class CompiledParts:
         return list((self.has_loss and self._of_loss.output_names) or ())
 
     @property
-    def user_loss(self) -> Any:
+    def user_loss(self) -> Losses:
         """The argument `loss` of `compile`."""
         return self._of_loss._user_loss if self.has_loss else None
 
     @property
-    def losses(self) -> Any:
+    def losses(self) -> Losses:
         """The losses of the outputs, once they are built; before, the argument of `compile`."""
         is_built = self.has_loss and self._of_loss.built
         return [part.loss for part in self._of_loss._flat_losses] if is_built else self.user_loss
 
     @property
-    def loss_weights(self) -> Any:
+    def loss_weights(self) -> LossWeights:
         """The argument `loss_weights` of `compile`."""
         return self._of_loss._user_loss_weights if self.has_loss else None
 
     @property
-    def user_metrics(self) -> Any:
+    def user_metrics(self) -> Metrics:
         """The argument `metrics` of `compile`."""
         return self._of_metrics._user_metrics if self.has_metrics else None
 
     @user_metrics.setter
-    def user_metrics(self, metrics: Any) -> None:
+    def user_metrics(self, metrics: Metrics) -> None:
         self._set("_user_metrics", metrics)
 
     @property
-    def user_weighted_metrics(self) -> Any:
+    def user_weighted_metrics(self) -> Metrics:
         """The argument `weighted_metrics` of `compile`."""
         return self._of_metrics._user_weighted_metrics if self.has_metrics else None
 
     @user_weighted_metrics.setter
-    def user_weighted_metrics(self, metrics: Any) -> None:
+    def user_weighted_metrics(self, metrics: Metrics) -> None:
         self._set("_user_weighted_metrics", metrics)
 
-    def _set(self, name: str, metrics: Any) -> None:
+    def _set(self, name: str, metrics: Metrics) -> None:
         """Sets metrics.
 
         Raises:

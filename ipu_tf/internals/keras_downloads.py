@@ -7,7 +7,6 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
 
 import keras
 
@@ -21,6 +20,7 @@ _READER = "load_weights"
 _OF_TF_KERAS = "tf_keras.src.utils.data_utils"  # The same of tf_keras, which may not be there.
 
 Download = Callable[..., str]
+Reader = Callable[..., object]
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def replaced_downloads(wrap: Callable[[Download], Download]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replaced_readers(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+def replaced_readers(wrap: Callable[[Reader], Reader]) -> Iterator[None]:
     """Replaces `Model.load_weights`, also where it is replaced already; puts it back."""
     with contextlib.ExitStack() as stack:
         models = [keras.Model]
@@ -62,5 +62,5 @@ def _replace_everywhere(old: Download, new: Download) -> None:
             setattr(module, _NAME, new)
 
 
-def _attributes(module: Any) -> dict[str, Any]:
+def _attributes(module: object) -> dict[str, object]:
     return vars(module) if isinstance(module, ModuleType) else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
@@ -13,23 +12,23 @@ from keras.src.ops.function import map_graph
 # Keras keeps the graphs of functional models out of its tracking.
 from keras.src.utils.tracking import DotNotTrackScope
 
-from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.internals.keras import KerasFunctional, KerasHistory, KerasNode
 
 _BESIDE = "ipu_tf_beside_outputs"
 """The attribute of a functional model with the tensors that it computes beside its outputs."""
 
 
-def inbound_nodes(operation: Any) -> list[Any]:
+def inbound_nodes(operation: keras.Operation) -> list[KerasNode]:
     """Returns the symbolic calls of a layer or operation, in their order.
 
     The public `input` and `output` of a layer fail where it was called more than once. Relies on
     `Operation._inbound_nodes`.
     """
-    nodes: list[Any] = operation._inbound_nodes
+    nodes: list[KerasNode] = operation._inbound_nodes
     return nodes
 
 
-def history_of(tensor: Any) -> Any:
+def history_of(tensor: keras.KerasTensor) -> KerasHistory:
     """Returns what made a symbolic tensor: operation, number of its call, number of the output.
 
     The public graph of a model has layers alone. Relies on `KerasTensor._keras_history`.
@@ -37,12 +36,12 @@ def history_of(tensor: Any) -> Any:
     return tensor._keras_history
 
 
-def outbound_nodes(layer: keras.Layer) -> list[Any]:
+def outbound_nodes(layer: keras.Layer) -> list[KerasNode]:
     """Returns the symbolic calls that take a layer's outputs.
 
     Relies on `Operation._outbound_nodes`.
     """
-    nodes: list[Any] = layer._outbound_nodes
+    nodes: list[KerasNode] = layer._outbound_nodes
     return nodes
 
 
@@ -79,7 +78,7 @@ def layers_beside(model: KerasFunctional) -> list[keras.Layer]:
     return [history_of(tensor)[0] for tensor in vars(model).get(_BESIDE, ())]
 
 
-def operations_after(model: KerasFunctional) -> list[Any]:
+def operations_after(model: KerasFunctional) -> list[keras.Operation]:
     """Returns the operations that compute from tensors of a functional model, itself left out.
 
     Relies on `Operation._outbound_nodes`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -105,7 +104,7 @@ def training_of_call() -> bool | None:
 class AdoptedVariable(keras.Variable):
     """A weight that is a variable of TensorFlow's; it equals that variable, as an object."""
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> bool | tf.Tensor:
         """Returns whether `other` is the variable; of anything else, the elements that are equal.
 
         Lists of weights compare so.
@@ -134,7 +133,7 @@ def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
         layer._tracker.lock()
 
 
-def is_initialized(owner: Any) -> bool:
+def is_initialized(owner: keras.Layer | keras.optimizers.Optimizer) -> bool:
     """Returns whether Keras' initializer of a layer or an optimizer has run.
 
     Relies on `Layer._trainable` and `Optimizer._lock`, which it sets.
@@ -148,7 +147,7 @@ def was_called(layer: keras.Layer) -> bool:
     return called
 
 
-def set_variable(variable: keras.Variable, value: Any) -> None:
+def set_variable(variable: keras.Variable, value: tf.types.experimental.TensorLike) -> None:
     """Sets a variable, also one that gets its first value once a symbolic call has ended.
 
     Relies on `Variable._value`, and on `Variable._initializer`, which such a variable calls then.
@@ -160,7 +159,7 @@ def set_variable(variable: keras.Variable, value: Any) -> None:
         variable._value.assign(value)
 
 
-def held_variable(variable: keras.Variable) -> Any:
+def held_variable(variable: keras.Variable) -> tf.Variable | tf.Tensor:
     """Returns the variable of TensorFlow that a variable holds; its first value, as a tensor, if
     it has none before a symbolic call has ended.
 
@@ -222,12 +221,12 @@ def keep_training_from(layer: keras.Layer) -> None:
     layer._call_context_args = set()
 
 
-def new_without_config(kind: type) -> Any:
+def new_without_config(kind: type[keras.Layer]) -> keras.Layer:
     """Returns a new layer, not yet initialized, for which Keras keeps no arguments.
 
     Relies on `Operation._auto_config` and `Operation._lock`.
     """
-    layer: Any = object.__new__(kind)
+    layer = object.__new__(kind)
     vars(layer).update(_auto_config=None, _lock=True)
     return layer
 
@@ -240,7 +239,7 @@ def tracks_attributes(layer: keras.Layer) -> bool:
     return bool(getattr(layer, "_self_setattr_tracking", True))
 
 
-def mask_of(tensor: Any) -> Any:
+def mask_of(tensor: object) -> tf.Tensor | None:
     """Returns the mask of a tensor that a layer computed, None without one.
 
     Relies on the attribute `_keras_mask`, which Keras' losses and metrics read.

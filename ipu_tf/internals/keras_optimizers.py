@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeAlias
 
 import keras
+import tensorflow as tf
+
+Variable: TypeAlias = "keras.Variable | tf.Variable"
+"""A variable of Keras, or the one of TensorFlow that it holds."""
+
+LearningRate: TypeAlias = (
+    "keras.Variable | keras.optimizers.schedules.LearningRateSchedule | Callable[[], tf.Tensor]"
+)
+"""A learning rate as an optimizer keeps it: a number, a schedule, or a function."""
 
 
 def variables_trained_by(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
@@ -19,7 +28,7 @@ def variables_trained_by(optimizer: keras.optimizers.Optimizer) -> list[keras.Va
     return variables
 
 
-def position_in(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
+def position_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> int:
     """Returns where a variable is among those that an optimizer was built with.
 
     A variable of TensorFlow is found as its Keras variable is. Relies on
@@ -28,7 +37,7 @@ def position_in(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
     return int(optimizer._get_variable_index(variable))
 
 
-def key_in(optimizer: keras.optimizers.Optimizer, variable: Any) -> Any:
+def key_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> Hashable:
     """Returns what an optimizer tells a variable by; it is the same for its Keras variable.
 
     Relies on the `Optimizer._var_key` of TensorFlow's base class of optimizers.
@@ -36,7 +45,9 @@ def key_in(optimizer: keras.optimizers.Optimizer, variable: Any) -> Any:
     return optimizer._var_key(variable)
 
 
-def check_is_built_for(optimizer: keras.optimizers.Optimizer, variables: Any) -> None:
+def check_is_built_for(
+    optimizer: keras.optimizers.Optimizer, variables: Iterable[Variable]
+) -> None:
     """Checks that an optimizer was built with variables.
 
     Relies on `Optimizer._check_variables_are_known`, whose error says what to do.
@@ -47,7 +58,9 @@ def check_is_built_for(optimizer: keras.optimizers.Optimizer, variables: Any) ->
     optimizer._check_variables_are_known(variables)
 
 
-def set_strategy_of(optimizer: keras.optimizers.Optimizer, strategy: Any) -> None:
+def set_strategy_of(
+    optimizer: keras.optimizers.Optimizer, strategy: tf.distribute.Strategy
+) -> None:
     """Makes a strategy the one that an optimizer makes and updates its variables under.
 
     It is public only as the scope in which the optimizer is made. Relies on the
@@ -56,7 +69,7 @@ def set_strategy_of(optimizer: keras.optimizers.Optimizer, strategy: Any) -> Non
     optimizer._distribution_strategy = strategy
 
 
-def product_of_momenta_in(optimizer: keras.optimizers.Optimizer) -> Any:
+def product_of_momenta_in(optimizer: keras.optimizers.Optimizer) -> keras.Variable | None:
     """Returns the variable of a Nadam that no other optimizer has; None in others.
 
     Relies on `Nadam._u_product`.
@@ -64,7 +77,7 @@ def product_of_momenta_in(optimizer: keras.optimizers.Optimizer) -> Any:
     return getattr(optimizer, "_u_product", None)
 
 
-def learning_rate_in(optimizer: keras.optimizers.Optimizer) -> Any:
+def learning_rate_in(optimizer: keras.optimizers.Optimizer) -> LearningRate:
     """Returns the learning rate of an optimizer as it was set: a variable, a schedule, a function.
 
     The public `Optimizer.learning_rate` is the value of this step. Relies on

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.internals.structures import TensorStructure
 
-_KNOWN: ContextVar[tuple[keras.Model, Any] | None] = ContextVar("ipu_tf.outputs", default=None)
+_KNOWN: ContextVar[tuple[keras.Model, object] | None] = ContextVar("ipu_tf.outputs", default=None)
 
 
 @contextlib.contextmanager
-def known_outputs(model: keras.Model, outputs: Any) -> Iterator[None]:
+def known_outputs(model: keras.Model, outputs: object) -> Iterator[None]:
     """Makes the calls of a model inside give placeholders of its symbolic outputs.
 
     Keras calls a model to build its loss and metrics, which takes as long as the forward pass of a
@@ -35,7 +35,7 @@ def known_outputs(model: keras.Model, outputs: Any) -> Iterator[None]:
         _KNOWN.reset(token)
 
 
-def placeholders_of_outputs(model: keras.Model) -> Any:
+def placeholders_of_outputs(model: keras.Model) -> TensorStructure:
     """Returns placeholders of the known outputs of a model; None if none are known."""
     known = _KNOWN.get()
     if known is None or known[0] is not model:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 
@@ -35,16 +34,16 @@ def write_weights_as_h5(model: keras.Model, path: str) -> None:
             save_attributes_to_hdf5_group(group, "weight_names", numbered)
 
 
-def decode_keras_2_config(text: Any) -> dict[str, Any]:
+def decode_keras_2_config(text: str | bytes) -> dict[str, object]:
     """Returns a configuration that Keras 2 wrote as JSON, with its tuples and shapes.
 
     Relies on the decoder that Keras has for `.h5` files.
     """
-    config: dict[str, Any] = json_utils.decode(text)
+    config: dict[str, object] = json_utils.decode(text)
     return config
 
 
-def model_of_keras_2(config: dict[str, Any], custom_objects: dict[str, Any]) -> keras.Model:
+def model_of_keras_2(config: dict[str, object], custom_objects: dict[str, object]) -> keras.Model:
     """Returns the model of a configuration of Keras 2, without its weights.
 
     The public functions read configurations of Keras 3. Relies on what Keras does for `.h5` files.

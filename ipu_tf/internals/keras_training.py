@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import keras
+import tensorflow as tf
 
 # What `compile` keeps: the losses and the metrics of all outputs, which Keras does not export.
 from keras.src.trainers.compile_utils import CompileLoss as KerasCompiledLoss
 from keras.src.trainers.compile_utils import CompileMetrics as KerasCompiledMetrics
 
+# What `fit` reads batches from, which is no argument of public functions.
+from keras.src.trainers.epoch_iterator import EpochIterator as KerasEpochIterator
 
-def compute_loss(model: keras.Model, **arguments: Any) -> Any:
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
+
+Metrics: TypeAlias = (
+    "str | Callable[..., tf.Tensor] | Sequence[Metrics] | Mapping[str, Metrics] | None"
+)
+"""Metrics, by name or as functions or objects, or those of the outputs."""
+
+
+def compute_loss(model: keras.Model, **arguments: TensorStructure | bool) -> tf.Tensor:
     """Returns the loss of a model, also of one whose `compute_loss` takes no `training`.
 
     Keras' own train step calls it so. Relies on `Trainer._compute_loss`.
@@ -28,7 +39,7 @@ def has_loss(model: keras.Model) -> bool:
     return model._compile_loss is not None or bool(model.losses)
 
 
-def added_losses_of(model: keras.Model) -> list[Any]:
+def added_losses_of(model: keras.Model) -> list[tf.Tensor]:
     """Returns the losses of a model's layers, as a step adds them to the compiled loss.
 
     Relies on `Trainer._aggregate_additional_loss`.
@@ -53,7 +64,7 @@ def loss_tracker_of(model: keras.Model) -> keras.metrics.Mean:
     return model._loss_tracker
 
 
-def build_for_training(model: keras.Model, batch: Any) -> None:
+def build_for_training(model: keras.Model, batch: TensorStructure | SpecStructure) -> None:
     """Builds the layers, optimizer, loss and metrics of a model for a batch, as `fit` does.
 
     No public method builds loss and metrics. Relies on `Trainer._symbolic_build`.
@@ -65,7 +76,7 @@ def build_for_training(model: keras.Model, batch: Any) -> None:
     model._symbolic_build(data_batch=batch)
 
 
-def build_missing_parts(model: keras.Model, batch: Any) -> None:
+def build_missing_parts(model: keras.Model, batch: TensorStructure | SpecStructure) -> None:
     """Builds what `fit` would build of a model for a batch, unless it is built already.
 
     No public method builds loss and metrics. Relies on `Trainer._maybe_symbolic_build`.
@@ -77,7 +88,7 @@ def build_missing_parts(model: keras.Model, batch: Any) -> None:
     model._maybe_symbolic_build(data_batch=batch)
 
 
-def element_spec_of(epoch_iterator: Any) -> Any:
+def element_spec_of(epoch_iterator: KerasEpochIterator) -> SpecStructure:
     """Returns the specification of the batches of the iterator that `fit` reads.
 
     Reading a batch would lose it. Relies on `EpochIterator._get_iterator`, which gives TensorFlow's
@@ -94,7 +105,7 @@ def set_validation_steps(model: keras.Model, steps_per_execution: int) -> None:
     model._eval_epoch_iterator.steps_per_execution = steps_per_execution
 
 
-def function_of(loss_or_metric: Any) -> Any:
+def function_of(loss_or_metric: object) -> Callable[..., object] | None:
     """Returns the function that a loss or a metric wraps, None if it wraps none.
 
     The public classes of wrapped functions do not tell the function. Relies on
@@ -136,7 +147,9 @@ def _compiled_names_by_output(compiled: KerasCompiledMetrics) -> list[str]:
     return [name for _, name in numbered]
 
 
-def change_unbuilt_metrics(compiled: KerasCompiledMetrics, change: Callable[[Any], Any]) -> None:
+def change_unbuilt_metrics(
+    compiled: KerasCompiledMetrics, change: Callable[[Metrics], Metrics]
+) -> None:
     """Changes the metrics that a script gave `compile`, unless Keras has made them already.
 
     Relies on `CompileMetrics._user_metrics` and `_user_weighted_metrics`.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -194,7 +193,7 @@ def register_pfor_converter(op_type: str, convert: Callable[..., tf.Tensor]) -> 
         convert: Takes TensorFlow's `_PforInput`; returns the results, the iterations in front.
     """
 
-    def converter(pfor_input: Any) -> Any:
+    def converter(pfor_input: object) -> object:
         return pfor_wrap(convert(pfor_input), True)
 
     _pfor_converter_registry.setdefault(op_type, converter)
@@ -243,7 +242,7 @@ def dataset_inputs(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
 
     No public name tells where the shape of an element was lost. Relies on `Dataset._inputs`.
     """
-    inputs: list[Any] = dataset._inputs()
+    inputs: list[tf.data.Dataset] = dataset._inputs()
     return inputs
 
 
@@ -285,10 +284,15 @@ def dispatching(
             functions that it has called; returns its result, or `NotImplemented`.
     """
 
-    inner: list[Any] = []
+    inner: list[Callable[..., object]] = []
 
     class Dispatcher(dispatch.GlobalOpDispatcher):
-        def handle(self, op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        def handle(
+            self,
+            op: Callable[..., object],
+            args: tuple[object, ...],
+            kwargs: Mapping[str, object],
+        ) -> object:
             if _is_nested_call():
                 inner.append(op)
                 return self.NOT_SUPPORTED

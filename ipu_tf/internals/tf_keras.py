@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 import tf_keras
@@ -20,7 +20,7 @@ from tf_keras.src.layers.core import tf_op_layer
 from tf_keras.src.engine.keras_tensor import KerasTensor as TfKerasTensor
 
 # What is being called, which tf_keras keeps for each thread.
-from tf_keras.src.engine.base_layer_utils import CallContext, call_context
+from tf_keras.src.engine.base_layer_utils import CallContext, CallContextManager, call_context
 
 # Which strategies scale losses; tf_keras lists its own.
 from tf_keras.src.mixed_precision import loss_scale_optimizer
@@ -46,6 +46,15 @@ from tf_keras.src import optimizers as optimizers_module
 from tf_keras.src.engine.training import is_functional_model_init_params as is_functional_call
 
 from ipu_tf.internals.patches import Patch
+from ipu_tf.internals.structures import Gradient, TensorStructure
+
+Optimizer: TypeAlias = "tf_keras.optimizers.Optimizer | LegacyOptimizer"
+"""An optimizer of tf_keras, a new or a legacy one."""
+
+Schedule: TypeAlias = tf_keras.optimizers.schedules.LearningRateSchedule
+
+Hyper: TypeAlias = "float | tf.Tensor | Callable[[], tf.Tensor] | Schedule"
+"""What a legacy optimizer takes for a number, such as its learning rate."""
 
 MODEL_CREATION = Patch(tf_keras.Model, "__new__", "models of the scope are IPU models")
 LAYER_CREATION = Patch(
@@ -87,13 +96,13 @@ OPTIMIZER_OF = Patch(
 _AROUND = "ipu_tf_around"
 
 
-def noting_callers(stock: Callable[..., Any]) -> Callable[..., Any]:
+def noting_callers(stock: Callable[..., CallContextManager]) -> Callable[..., CallContextManager]:
     """Makes the call of a layer know the call around it, for `open_layers`.
 
     Relies on `_state`, a dictionary of a call that the context has while it is open.
     """
 
-    def enter(context: CallContext, *args: Any, **kwargs: Any) -> Any:
+    def enter(context: CallContext, *args: object, **kwargs: object) -> CallContextManager:
         opened = stock(context, *args, **kwargs)
         opened._state[_AROUND] = context._state
         return opened
@@ -101,7 +110,7 @@ def noting_callers(stock: Callable[..., Any]) -> Callable[..., Any]:
     return enter
 
 
-def open_layers() -> list[Any]:
+def open_layers() -> list[tf_keras.layers.Layer]:
     """Returns the layers that are being called on this thread, the innermost last."""
     layers, state = [], call_context()._state
     while state is not None and state["layer"] is not None:
@@ -110,7 +119,7 @@ def open_layers() -> list[Any]:
     return layers[::-1]
 
 
-def h5_attribute(file: Any, name: str) -> bytes | str | None:
+def h5_attribute(file: object, name: str) -> bytes | str | None:
     """Returns an attribute of an `.h5` file, in which `save` keeps metadata; None without it.
 
     Args:
@@ -123,7 +132,7 @@ def h5_attribute(file: Any, name: str) -> bytes | str | None:
         return attributed.attrs.get(name)
 
 
-def saved_model_metadata(model: tf_keras.Model) -> dict[str, Any]:
+def saved_model_metadata(model: tf_keras.Model) -> Mapping[str, object]:
     """Returns the metadata of the SavedModel that a model is from.
 
     Relies on `_serialized_attributes`, which a model of a SavedModel has.
@@ -140,7 +149,7 @@ def support_strategies(callback: tf_keras.callbacks.BackupAndRestore, kind: type
         callback._supported_strategies += (kind,)
 
 
-def is_functional(layer: Any) -> bool:
+def is_functional(layer: object) -> bool:
     """Returns whether a layer is a functional model, and no Sequential, which is one, too."""
     return isinstance(layer, TfKerasFunctional) and not isinstance(layer, tf_keras.Sequential)
 
@@ -161,7 +170,7 @@ class UntimedCallbackList(tf_keras.callbacks.CallbackList):
     on `_check_timing`.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self._check_timing = False
 
@@ -183,7 +192,7 @@ def is_compiled(model: tf_keras.Model) -> bool:
     return bool(model._is_compiled)
 
 
-def layers_within(model: tf_keras.Model) -> list[Any]:
+def layers_within(model: tf_keras.Model) -> list[tf_keras.layers.Layer]:
     """Returns all layers in a model, those of layers, too. Relies on `Layer._flatten_layers`."""
     return list(model._flatten_layers(include_self=False))
 
@@ -197,7 +206,12 @@ def steps_variable_of(model: tf_keras.Model) -> tf.Variable | None:
 
 
 def array_batches(
-    data: dict[str, Any], *, batch_size: int | None, steps: int | None, epochs: int, shuffle: bool
+    data: Mapping[str, object],
+    *,
+    batch_size: int | None,
+    steps: int | None,
+    epochs: int,
+    shuffle: bool,
 ) -> tuple[tf.data.Dataset, int]:
     """Returns the batches of all epochs that `fit` makes of arrays, and their number in an epoch.
 
@@ -218,7 +232,9 @@ def array_batches(
     return made.get_dataset(), int(made.get_size())
 
 
-def with_class_weight(dataset: tf.data.Dataset, class_weight: Any) -> tf.data.Dataset:
+def with_class_weight(
+    dataset: tf.data.Dataset, class_weight: Mapping[int, float]
+) -> tf.data.Dataset:
     """Returns a dataset whose samples have the weights of their classes.
 
     Relies on `data_adapter._make_class_weight_map_fn`, which `fit` uses.
@@ -226,7 +242,7 @@ def with_class_weight(dataset: tf.data.Dataset, class_weight: Any) -> tf.data.Da
     return dataset.map(data_adapter._make_class_weight_map_fn(class_weight))
 
 
-def check_loss(model: tf_keras.Model, targets: Any, loss: Any) -> None:
+def check_loss(model: tf_keras.Model, targets: TensorStructure, loss: tf.Tensor) -> None:
     """Checks that a model has something to minimize. Relies on `Model._validate_target_and_loss`.
 
     Raises:
@@ -236,7 +252,7 @@ def check_loss(model: tf_keras.Model, targets: Any, loss: Any) -> None:
     model._validate_target_and_loss(targets, loss)
 
 
-def set_strategy_of(optimizer: Any, strategy: tf.distribute.Strategy) -> None:
+def set_strategy_of(optimizer: Optimizer, strategy: tf.distribute.Strategy) -> None:
     """Makes a strategy the one that an optimizer updates its variables under.
 
     Legacy optimizers take that of the step. Relies on `Optimizer._distribution_strategy`.
@@ -245,7 +261,7 @@ def set_strategy_of(optimizer: Any, strategy: tf.distribute.Strategy) -> None:
         optimizer._distribution_strategy = strategy
 
 
-def optimizer_name(optimizer: Any) -> str:
+def optimizer_name(optimizer: Optimizer) -> str:
     """Returns the name of an optimizer; a `LossScaleOptimizer` has that of the one it wraps.
 
     Legacy ones keep it as `_name`.
@@ -255,7 +271,7 @@ def optimizer_name(optimizer: Any) -> str:
 
 
 def slots_of(
-    optimizer: Any, weights: Sequence[tf.Variable]
+    optimizer: Optimizer, weights: Sequence[tf.Variable]
 ) -> Iterator[tuple[tf.Variable, tf.Variable]]:
     """Yields the variables that an optimizer keeps, each with its weight, or with itself.
 
@@ -273,7 +289,7 @@ def slots_of(
         yield slot, slot if ending is None else endings[ending]
 
 
-def own_minimize(optimizer: Any) -> str | None:
+def own_minimize(optimizer: object) -> str | None:
     """Returns the class of a script whose `minimize` updates otherwise than its `apply_gradients`.
 
     None for the optimizers of tf_keras. Relies on their modules being in `tf_keras`.
@@ -285,14 +301,14 @@ def own_minimize(optimizer: Any) -> str | None:
     return None
 
 
-def dense(gradients: Sequence[Any]) -> list[Any]:
+def dense(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:
     """Returns gradients as tensors: those of embeddings are lists of rows, of unknown length."""
     return [
         tf.convert_to_tensor(one) if isinstance(one, tf.IndexedSlices) else one for one in gradients
     ]
 
 
-def forgo_library_kernels(layer: Any) -> None:
+def forgo_library_kernels(layer: tf_keras.layers.Layer) -> None:
     """Makes a recurrent layer compute by its cell, whatever device the program is for.
 
     Relies on `_could_use_gpu_kernel`, which `LSTM` and `GRU` read when they are called.
@@ -300,7 +316,7 @@ def forgo_library_kernels(layer: Any) -> None:
     layer._could_use_gpu_kernel = False
 
 
-def set_hyper(optimizer: LegacyOptimizer, name: str, value: Any) -> None:
+def set_hyper(optimizer: LegacyOptimizer, name: str, value: Hyper) -> None:
     """Makes a number, a function or a schedule one that a legacy optimizer keeps in a variable.
 
     Relies on `Optimizer._set_hyper`, which subclasses are to call.
@@ -308,7 +324,7 @@ def set_hyper(optimizer: LegacyOptimizer, name: str, value: Any) -> None:
     optimizer._set_hyper(name, value)
 
 
-def config_of_hyper(optimizer: LegacyOptimizer, name: str) -> Any:
+def config_of_hyper(optimizer: LegacyOptimizer, name: str) -> object:
     """Returns what `set_hyper` set, for a configuration.
 
     Relies on `Optimizer._serialize_hyperparameter`.
@@ -329,8 +345,8 @@ def add_slot_of(
     variable: tf.Variable,
     name: str,
     *,
-    initializer: Any,
-    shape: Any,
+    initializer: str | Callable[..., tf.Tensor] | tf.Tensor,
+    shape: Sequence[int] | None,
     dtype: tf.DType,
 ) -> tf.Variable:
     """Returns the slot of a variable; makes it if there is none of that name.
@@ -358,7 +374,7 @@ def add_slot_of(
     return slot
 
 
-def track(owner: Any, name: str, value: Any) -> None:
+def track(owner: LegacyOptimizer, name: str, value: Optimizer) -> None:
     """Makes checkpoints of a legacy optimizer hold another one that it wraps.
 
     Relies on `Trackable._track_trackable`, since legacy optimizers track no attributes.

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -82,17 +81,17 @@ class IPUReport(keras.callbacks.Callback):
         self.log_dir.mkdir(parents=True, exist_ok=True)  # Fails before the first step, not after.
         super().set_model(model)
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
         """Writes the scalars of an epoch."""
         if SCALARS in self._formats:
             with _work_kept("scalars"):
                 self._write_scalars(epoch)
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
         """Notes that the evaluations inside are a part of training."""
         self._depth += 1
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def on_train_end(self, logs: Mapping[str, object] | None = None) -> None:
         """Writes the report."""
         self._depth -= 1
         self._write()
@@ -100,11 +99,11 @@ class IPUReport(keras.callbacks.Callback):
             self._writer.close()
             self._writer = None
 
-    def on_test_end(self, logs: Any = None) -> None:
+    def on_test_end(self, logs: Mapping[str, object] | None = None) -> None:
         """Writes the report of an evaluation on its own."""
         self._write()
 
-    def on_predict_end(self, logs: Any = None) -> None:
+    def on_predict_end(self, logs: Mapping[str, object] | None = None) -> None:
         """Writes the report of a prediction."""
         self._write()
 

@@ -37,12 +37,12 @@ class KerasIdentity:
         return getattr(self.__class__, restore.__name__), arguments
 
 
-def class_stood_for(cls: Any) -> type:
+def class_stood_for(cls: type[KerasIdentity]) -> type:
     """Returns the Keras class that an IPU model class stands for; a user's class is itself."""
     return cls._stands_for or cls
 
 
-def ipu_class(cls: type, bases: Sequence[type]) -> type:
+def ipu_class(cls: type, bases: Sequence[type[KerasIdentity]]) -> type:
     """Returns the class of IPU models that stands for a class of models of a Keras.
 
     Args:

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu_tf.internals.structures import DType
 
 DEFAULT_PREFETCH_DEPTH = 3  # Batches; the default of the machine's infeed queues.
 _MAX_PREFETCH_DEPTH = 255
 
-DtypeOption: TypeAlias = Any | Callable[[tf.Variable], Any]
+DtypeOption: TypeAlias = "tf.DType | str | Callable[[tf.Variable], DType | None] | None"
 """A type, its name, a function from a variable to one of these, or None."""
 
 
@@ -32,7 +33,7 @@ class ReplicatedMetricReductionMethod(enum.Enum):
     MEAN = "mean"
 
     @classmethod
-    def parse(cls, value: Any) -> ReplicatedMetricReductionMethod:
+    def parse(cls, value: object) -> ReplicatedMetricReductionMethod:
         """Returns the method of this name, in any case, or the method itself.
 
         Raises:
@@ -62,7 +63,7 @@ class RecomputationOptions:
     checkpoints: tuple[str, ...] = ()
 
 
-def check_steps_per_replica(steps: Any) -> int:
+def check_steps_per_replica(steps: object) -> int:
     """Returns the micro-batches of one weight update on one replica.
 
     Raises:
@@ -76,7 +77,9 @@ def check_steps_per_replica(steps: Any) -> int:
     return steps
 
 
-def check_normalization(normalizes: Any, method: GradientAccumulationReductionMethod) -> None:
+def check_normalization(
+    normalizes: bool | None, method: GradientAccumulationReductionMethod
+) -> None:
     """Checks that `experimental_normalize_gradients` normalises sums.
 
     Raises:
@@ -125,7 +128,7 @@ class GradientAccumulationOptions:
 
     @classmethod
     def of(
-        cls, steps: Any, reduction_method: Any, optimizer_arguments: Mapping[str, Any]
+        cls, steps: object, reduction_method: object, optimizer_arguments: Mapping[str, object]
     ) -> GradientAccumulationOptions:
         """Returns the options for the arguments of `set_gradient_accumulation_options`.
 
@@ -145,10 +148,11 @@ class GradientAccumulationOptions:
         known = {field.name for field in dataclasses.fields(cls)}
         known -= {"steps_per_replica", "reduction_method"}
         check_known(optimizer_arguments, known, "gradient_accumulation_optimizer_kwargs")
+        others: dict[str, Any] = dict(optimizer_arguments)
         return cls(
             steps_per_replica=1 if steps is None else check_steps_per_replica(steps),
             reduction_method=GradientAccumulationReductionMethod.parse(reduction_method),
-            **optimizer_arguments,
+            **others,
         )
 
     def scale(self, replicas: int) -> float:
@@ -194,7 +198,7 @@ class InfeedOptions:
     optimise_latency: bool = False
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> InfeedOptions:
+    def of(cls, arguments: Mapping[str, object]) -> InfeedOptions:
         """Returns the options for the arguments of `set_infeed_queue_options`.
 
         Raises:
@@ -205,7 +209,7 @@ class InfeedOptions:
         names = ("dataset", "infeed_spec", "element_spec", "_internal_id")
         refuse(arguments, dict.fromkeys(names, automatic), argument="infeed queue options")
         check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "infeed queue")
-        given = dict(arguments)
+        given: dict[str, Any] = dict(arguments)
         depth = given.pop("prefetch_depth", None) or DEFAULT_PREFETCH_DEPTH
         if type(depth) is not int or not 1 <= depth <= _MAX_PREFETCH_DEPTH:
             raise ValueError(
@@ -233,7 +237,7 @@ class OutfeedOptions:
     optimise_latency: bool = False
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> OutfeedOptions:
+    def of(cls, arguments: Mapping[str, object]) -> OutfeedOptions:
         """Returns the options for the arguments of `set_outfeed_queue_options`.
 
         Raises:
@@ -249,13 +253,14 @@ class OutfeedOptions:
             argument="outfeed queue options",
         )
         check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "outfeed queue")
-        depth = arguments.get("buffer_depth", 3)
+        given: dict[str, Any] = dict(arguments)
+        depth = given.get("buffer_depth", 3)
         if type(depth) is not int or depth < 1:
             raise ValueError(f"`buffer_depth` must be a positive integer. Received: {depth!r}.")
-        return cls(**arguments)
+        return cls(**given)
 
 
-def chosen(options: InfeedOptions | OutfeedOptions) -> dict[str, Any]:
+def chosen(options: InfeedOptions | OutfeedOptions) -> dict[str, object]:
     """Returns the arguments of options that are not the default."""
     fields = dataclasses.fields(options)
     values = {field.name: getattr(options, field.name) for field in fields}
@@ -264,7 +269,7 @@ def chosen(options: InfeedOptions | OutfeedOptions) -> dict[str, Any]:
     }
 
 
-def refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: str) -> None:
+def refuse(given: Mapping[str, object], reasons: Mapping[str, str], *, argument: str) -> None:
     """Refuses arguments that belong to another place.
 
     Raises:
@@ -277,7 +282,7 @@ def refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: st
         )
 
 
-def check_known(given: Mapping[str, Any], known: set[str], what: str) -> None:
+def check_known(given: Mapping[str, object], known: set[str], what: str) -> None:
     """Refuses unknown arguments.
 
     Raises:
@@ -291,7 +296,7 @@ def check_known(given: Mapping[str, Any], known: set[str], what: str) -> None:
         )
 
 
-def _floating(dtype: Any) -> tf.DType:
+def _floating(dtype: DType) -> tf.DType:
     result = tf.as_dtype(dtype)
     if not result.is_floating or result.size > 4:
         raise ValueError(

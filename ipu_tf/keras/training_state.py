@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow as tf
 
-from ipu_tf.keras.adapters.graphs import GraphModel, Layer
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.keras.adapters.graphs import GraphModel, Layer, Structure, SymbolicTensor
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
@@ -25,6 +26,10 @@ from ipu_tf.keras.pipeline.scope import may_have_stages
 from ipu_tf.keras.pipeline.stages import Stages
 from ipu_tf.keras.pipeline.symbolic import LayerCalls
 from ipu_tf.strategy.open_scope import are_one
+
+LoopFunction: TypeAlias = Callable[..., TensorStructure]
+"""A function that a Keras calls for each execution, with an iterator over batches or, for
+predictions, a list of such; returns the logs, or the predictions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,21 +120,22 @@ class StatefulModel:
 
     name: str
     built: bool
-    compiled: Any
+    compiled: bool
+    loss: object
     compute_dtype: str
     run_eagerly: bool
     steps_per_execution: int
     distribute_strategy: tf.distribute.Strategy
-    layers: Any
-    variables: Any
-    inputs: Any
-    outputs: Any
-    call: Callable[..., Any]
-    get_config: Callable[[], dict[str, Any]]
-    get_build_config: Callable[[], dict[str, Any] | None]
-    train_function: Callable[[Any], Any] | None
-    test_function: Callable[[Any], Any] | None
-    predict_function: Callable[[Any], Any] | None
+    layers: Sequence[Layer]
+    variables: Sequence[tf.Variable]
+    inputs: Sequence[SymbolicTensor]
+    outputs: Sequence[SymbolicTensor]
+    call: Callable[..., Structure]
+    get_config: Callable[[], dict[str, object]]
+    get_build_config: Callable[[], Mapping[str, object] | None]
+    train_function: LoopFunction | None
+    test_function: LoopFunction | None
+    predict_function: LoopFunction | None
     _ipu_tf_training_state = TrainingState()
 
     @property

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipu_tf.keras.options import (
     GradientAccumulationReductionMethod,
     ReplicatedMetricReductionMethod,
@@ -20,12 +18,12 @@ class VendorAttributes(StatefulModel):
         return self.ipu_training_state.may_pipeline(self)
 
     @property
-    def _infeed_kwargs(self) -> dict[str, Any]:
+    def _infeed_kwargs(self) -> dict[str, object]:
         """The arguments of `set_infeed_queue_options` that are not the default."""
         return chosen(self.ipu_training_state.infeed)
 
     @property
-    def _outfeed_kwargs(self) -> dict[str, Any]:
+    def _outfeed_kwargs(self) -> dict[str, object]:
         """The arguments of `set_outfeed_queue_options` that are not the default."""
         return chosen(self.ipu_training_state.outfeed)
 

@@ -233,7 +233,7 @@ def _load_saved_model(path: str, objects: dict[str, Any], *, is_compiled: bool) 
     if not model.built:
         # A symbolic call makes the weights of all layers.
         model(keras.tree.map_structure(_input_of, described["build_input_shape"]))
-    training = described.get("training_config")
+    training: Any = described.get("training_config")
     if is_compiled and training is not None:
         _compile(model, training, objects)
     restore_weights(model, weights_file(path))

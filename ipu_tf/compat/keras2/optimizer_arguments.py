@@ -224,7 +224,7 @@ def _float_step(notify: Notify) -> Callable[[Any], Callable[..., Any]]:
 
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
         def current_rate(optimizer: keras.optimizers.Optimizer) -> Any:
-            rate = learning_rate_in(optimizer)
+            rate: Any = learning_rate_in(optimizer)
             is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
             if not is_schedule or type(rate).__module__.startswith(("keras.", "ipu_tf.")):
                 return stock(optimizer)

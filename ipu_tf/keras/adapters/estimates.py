@@ -13,6 +13,18 @@ from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 
 
+class TrainableModel(GraphModel, Protocol):
+    """A model that may be compiled."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it has an optimizer and a loss."""
+
+    @property
+    def loss(self) -> object:
+        """What `compile` got as the loss."""
+
+
 class EstimateAdapter(Protocol):
     """A model whose step is traced for its figures."""
 
@@ -34,7 +46,7 @@ class EstimateAdapter(Protocol):
     def with_new_optimizer(self) -> AbstractContextManager[object]:
         """Returns a context in which its optimizer is a copy without variables."""
 
-    def compiled(self, loss: str, rate: float) -> GraphModel:
+    def compiled(self, loss: str, rate: float) -> TrainableModel:
         """Returns a model of the same layers, compiled with this loss and SGD of this rate."""
 
     def build_for_training(self, batch: SpecStructure, outputs: Structure) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 import tensorflow as tf
+
+Logs: TypeAlias = Mapping[str, object] | None
+"""The metrics of a batch or of an epoch by their names, None where there are none yet."""
 
 
 class Batches(Protocol):
@@ -26,6 +29,22 @@ class Batches(Protocol):
 
     def on_epoch_end(self) -> None:
         """Ends an epoch."""
+
+
+class Callback(Protocol):
+    """A callback of some Keras."""
+
+    def set_model(self, model: object) -> None:
+        """Takes the model that is trained."""
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        """Is called when training begins."""
+
+
+class CallbackList(Protocol):
+    """The list of the callbacks of a method."""
+
+    callbacks: Sequence[object]
 
 
 class LoopAdapter(Protocol):
@@ -66,7 +85,7 @@ class LoopAdapter(Protocol):
         steps: int | None,
         epochs: int,
         shuffle: bool,
-        class_weight: object,
+        class_weight: Mapping[int, float] | None,
     ) -> Batches:
         """Returns the batches that the loop makes of data.
 

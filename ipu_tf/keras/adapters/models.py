@@ -13,13 +13,11 @@ from typing import Protocol, TypeAlias
 
 import tensorflow as tf
 
-from ipu_tf.internals.structures import SpecStructure, TensorStructure
+from ipu_tf.internals.structures import Gradient, SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.loops import LoopAdapter
 
 Weight: TypeAlias = tf.Variable
 """A weight as its Keras holds it: Keras 3 has variables of its own around TensorFlow's."""
-
-Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 from keras import tree
@@ -33,7 +33,12 @@ class BatchSource:
 
 
 def source(
-    loop: LoopAdapter, data: Data, use: DataUse, *, shuffle: Any, class_weight: Any
+    loop: LoopAdapter,
+    data: Data,
+    use: DataUse,
+    *,
+    shuffle: bool | None,
+    class_weight: Mapping[int, float] | None,
 ) -> BatchSource:
     """Returns the batches of a method.
 

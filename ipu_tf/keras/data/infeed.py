@@ -7,12 +7,15 @@ batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import tensorflow as tf
 from keras import tree
 
+from ipu_tf.internals.structures import (
+    ArrayStructure,
+    SpecStructure,
+    TensorLike,
+    TensorStructure,
+)
 from ipu_tf.keras.adapters.loops import Batches
 from ipu_tf.keras.data.epoch_steps import EpochSteps
 
@@ -48,7 +51,7 @@ class Infeed:
         self.steps_of_all_epochs = schedule.steps * epochs
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> SpecStructure:
         """The shapes and types that one replica reads in one step."""
         return self.batches.dataset.element_spec
 
@@ -88,14 +91,14 @@ class Infeed:
     def __iter__(self) -> InfeedIterator:
         return InfeedIterator(self)
 
-    def steps(self) -> Iterator[Any]:
+    def steps(self) -> tf.data.Iterator:
         """Returns an iterator over steps.
 
         With several replicas, elements have a leading axis of replicas.
         """
         return iter(self._steps().prefetch(self.prefetch_depth))
 
-    def executions(self, steps: int) -> Iterator[Any]:
+    def executions(self, steps: int) -> tf.data.Iterator:
         """Returns an iterator over executions: elements of `steps()` stacked on a new first axis.
 
         Args:
@@ -122,8 +125,8 @@ class InfeedIterator:
 
     def __init__(self, infeed: Infeed) -> None:
         self.infeed = infeed
-        self._steps: Any = None
-        self._executions: Any = None
+        self._steps: tf.data.Iterator | None = None
+        self._executions: tf.data.Iterator | None = None
 
     def __iter__(self) -> InfeedIterator:
         return self
@@ -132,8 +135,8 @@ class InfeedIterator:
         return self
 
     @property
-    def steps(self) -> Any:
-        """The `tf.data.Iterator` over steps."""
+    def steps(self) -> tf.data.Iterator:
+        """The iterator over steps."""
         if self._steps is None:
             self._steps = self.infeed.steps()
         return self._steps
@@ -142,7 +145,7 @@ class InfeedIterator:
         """Reads the infeed from its beginning again."""
         self._steps = self._executions = None
 
-    def next_execution(self, steps: int) -> Any:
+    def next_execution(self, steps: int) -> TensorStructure:
         """Returns the next steps, stacked.
 
         Args:
@@ -156,11 +159,11 @@ class InfeedIterator:
         return next(self._executions)
 
 
-def stack_batch(batch: Any, replicas: int) -> Any:
+def stack_batch(batch: ArrayStructure, replicas: int) -> TensorStructure:
     """Returns a batch as an execution of one step, the same batch for every replica."""
     leading = [1] if replicas == 1 else [1, replicas]
 
-    def stacked(leaf: Any) -> Any:
+    def stacked(leaf: TensorLike | None) -> tf.Tensor | None:
         if leaf is None:
             return None
         tensor = tf.convert_to_tensor(leaf)
@@ -169,7 +172,7 @@ def stack_batch(batch: Any, replicas: int) -> Any:
     return tree.map_structure(stacked, batch)
 
 
-def split_batch(batch: Any, steps: int, replicas: int) -> Any:
+def split_batch(batch: ArrayStructure, steps: int, replicas: int) -> TensorStructure:
     """Returns a batch as an execution of several steps.
 
     The first rows are those of step 0 on every replica, then those of step 1 and so on.
@@ -181,7 +184,7 @@ def split_batch(batch: Any, steps: int, replicas: int) -> Any:
     """
     leading = [steps] if replicas == 1 else [steps, replicas]
 
-    def split(leaf: Any) -> Any:
+    def split(leaf: TensorLike | None) -> tf.Tensor | None:
         if leaf is None:
             return None
         tensor = tf.convert_to_tensor(leaf)

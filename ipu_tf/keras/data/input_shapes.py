@@ -7,16 +7,16 @@ from typing import Any, TypeAlias
 
 from keras import tree
 
-from ipu_tf.keras.adapters.graphs import GraphModel
+from ipu_tf.internals.structures import Shape
+from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 
-Shape: TypeAlias = Sequence[int | None]
 Shapes: TypeAlias = Mapping[str, Shape] | Shape
 """Whole shapes of inputs by name, or that of a model's only input; None as the first size stands
 for the batch size."""
 
 
 def with_shapes(
-    model: GraphModel, declared: Any, batch_size: int, shapes: Shapes
+    model: GraphModel, declared: Structure, batch_size: int, shapes: Shapes
 ) -> dict[str, tuple[int | None, ...]]:
     """Returns the shapes of the inputs that are given, by name.
 
@@ -79,5 +79,5 @@ def _checked(
     return sizes
 
 
-def _is_size(size: Any) -> bool:
+def _is_size(size: object) -> bool:
     return isinstance(size, int) and not isinstance(size, bool) and size > 0

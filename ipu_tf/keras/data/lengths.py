@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorLike
+
 KERAS_BATCH_SIZE = 32
 
 
@@ -51,7 +53,7 @@ class DataUse:
         return f"`{self.method}` of model '{self.model}'{part}"
 
 
-def positive_integer(value: Any, argument: str) -> int:
+def positive_integer(value: object, argument: str) -> int:
     """Returns a number that a user passed, also as a NumPy integer, a scalar tensor or a variable.
 
     Args:
@@ -61,7 +63,7 @@ def positive_integer(value: Any, argument: str) -> int:
     Raises:
         ValueError: It is not a positive integer.
     """
-    number = value.numpy() if hasattr(value, "numpy") else value
+    number: Any = value.numpy() if hasattr(value, "numpy") else value
     try:
         count = 0 if isinstance(number, bool | np.bool_) else operator.index(number)
     except TypeError:
@@ -161,6 +163,6 @@ def check_dataset(dataset: tf.data.Dataset, use: DataUse) -> None:
         )
 
 
-def axis_length(array: Any) -> int:
+def axis_length(array: TensorLike) -> int:
     """Returns the length of the first axis, 1 for a scalar."""
     return int(array.shape[0]) if len(array.shape) else 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
+
+from ipu_tf.internals.structures import TensorLike
 
 NARROWER = {"float64": "float32", "int64": "int32", "uint64": "int32"}
 SUPPORTED = frozenset(
@@ -24,7 +24,7 @@ SUPPORTED = frozenset(
 )
 
 
-def dtype_name(array: Any) -> str:
+def dtype_name(array: TensorLike) -> str:
     """Returns the name of the element type of an array, a tensor or a spec."""
     dtype = array.dtype
     return str(getattr(dtype, "name", dtype))
@@ -49,7 +49,7 @@ def check_supported(name: str, dtype: str, *, model: str) -> None:
         )
 
 
-def narrow_array(name: str, array: Any, *, model: str) -> Any:
+def narrow_array(name: str, array: TensorLike, *, model: str) -> TensorLike:
     """Returns `array` with elements of at most 32 bits.
 
     Args:

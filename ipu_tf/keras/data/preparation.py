@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorLike, TensorStructure
 from ipu_tf.keras.data import lengths, narrowing
 from ipu_tf.keras.data.array_names import ROLES, arrays_by_name, by_role, has_roles, map_arrays
 from ipu_tf.keras.data.lengths import DataUse
@@ -30,18 +31,19 @@ class Data:
         conversions: The conversions made for the IPU, such as "y: int64 to int32".
     """
 
-    x: Any
-    y: Any = None
-    sample_weight: Any = None
+    x: object
+    y: object = None
+    sample_weight: object = None
     conversions: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Data:
+    def of(cls, arguments: Mapping[str, object]) -> Data:
         """Returns the data from the arguments of a method of a model."""
-        return cls(**{role: arguments[role] for role in ROLES if role in arguments})
+        parts: dict[str, Any] = {role: arguments[role] for role in ROLES if role in arguments}
+        return cls(**parts)
 
     @property
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         """The data as arguments of a method of a model."""
         return {role: getattr(self, role) for role in ROLES}
 
@@ -80,7 +82,7 @@ def prepare_batch(data: Data, use: DataUse) -> Data:
 
 
 def training_and_validation(
-    arguments: Mapping[str, Any], *, model: str
+    arguments: Mapping[str, object], *, model: str
 ) -> tuple[Data, Data | None]:
     """Returns the training and validation data from the arguments of `fit`, split as Keras does.
 
@@ -97,7 +99,7 @@ def training_and_validation(
     data = Data.of(arguments)
     validation_data = arguments["validation_data"]
     if validation_data is not None:
-        return data, Data(**by_role(validation_data)) if has_roles(validation_data) else None
+        return data, Data.of(by_role(validation_data)) if has_roles(validation_data) else None
     fraction = _fraction(arguments["validation_split"], DataUse(model=model, method="fit"))
     if not fraction or not _are_arrays(data.arguments):
         return data, None
@@ -111,7 +113,7 @@ def training_and_validation(
         return data, None
     training = map_arrays(lambda _, array: array[:begin], data.arguments)
     validation = map_arrays(lambda _, array: array[begin:], data.arguments)
-    return Data(**training), Data(**validation)
+    return Data.of(training), Data.of(validation)
 
 
 def _fraction(validation_split: Any, use: DataUse) -> float:
@@ -134,7 +136,7 @@ def _fraction(validation_split: Any, use: DataUse) -> float:
     return fraction
 
 
-def _are_arrays(parts: dict[str, Any]) -> bool:
+def _are_arrays(parts: Mapping[str, object]) -> bool:
     """Returns whether all values are arrays, tensors or tables, and there is at least one."""
     arrays = [array for _, array in arrays_by_name(parts)]
     return bool(arrays) and all(
@@ -143,7 +145,7 @@ def _are_arrays(parts: dict[str, Any]) -> bool:
     )
 
 
-def _prepare_arrays(parts: dict[str, Any], use: DataUse, *, whole_batches: bool) -> Data:
+def _prepare_arrays(parts: Mapping[str, object], use: DataUse, *, whole_batches: bool) -> Data:
     # A table with a dtype for each column becomes an array with one dtype.
     parts = map_arrays(
         lambda _, array: array.to_numpy() if hasattr(array, "dtypes") else array, parts
@@ -160,10 +162,10 @@ def _prepare_arrays(parts: dict[str, Any], use: DataUse, *, whole_batches: bool)
     narrow = map_arrays(
         lambda name, array: narrowing.narrow_array(name, array, model=use.model), parts
     )
-    return Data(**narrow, conversions=_conversions(arrays))
+    return dataclasses.replace(Data.of(narrow), conversions=_conversions(arrays))
 
 
-def _check_dense(name: str, array: Any, use: DataUse) -> None:
+def _check_dense(name: str, array: TensorLike, use: DataUse) -> None:
     if sparse := static_shapes.not_dense(array):
         raise ValueError(f"{use.subject}: input {name} is {sparse}.")
     if 0 in array.shape[1:]:
@@ -189,7 +191,7 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: DataUse) -> dict[str, Any]:
     if not conversions:
         return {"x": dataset}
 
-    def narrow(*element: Any) -> Any:
+    def narrow(*element: TensorStructure) -> object:
         whole = element if isinstance(spec, tuple) else element[0]
         parts = map_arrays(
             lambda name, tensor: narrowing.narrow_tensor(name, tensor, model=use.model),
@@ -214,7 +216,7 @@ def _check_static(name: str, spec: tf.TensorSpec, dataset: tf.data.Dataset, use:
         )
 
 
-def _conversions(arrays: Mapping[str, Any]) -> tuple[str, ...]:
+def _conversions(arrays: Mapping[str, TensorLike]) -> tuple[str, ...]:
     """Returns the conversions that `narrowing` makes of arrays or specs, in words."""
     dtypes = {name: narrowing.dtype_name(array) for name, array in arrays.items()}
     return tuple(
@@ -224,7 +226,7 @@ def _conversions(arrays: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _check_not_python_iterable(x: Any, use: DataUse) -> None:
+def _check_not_python_iterable(x: object, use: DataUse) -> None:
     """Refuses generators, iterators and sequences of batches: they run Python between steps."""
     if isinstance(x, dict | list | tuple | str) or not (
         isinstance(x, Iterable) or hasattr(x, "__getitem__")

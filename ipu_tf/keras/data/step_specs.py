@@ -8,8 +8,9 @@ from typing import Any
 import tensorflow as tf
 from keras import tree
 
+from ipu_tf.internals.structures import DType, SpecStructure
 from ipu_tf.keras.adapters.estimates import estimates_of
-from ipu_tf.keras.adapters.graphs import GraphModel
+from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 from ipu_tf.keras.data.input_shapes import Shapes, with_shapes
 from ipu_tf.keras.data.narrowing import NARROWER
 
@@ -17,11 +18,11 @@ from ipu_tf.keras.data.narrowing import NARROWER
 def input_specs(
     model: GraphModel,
     batch_size: int,
-    inputs: Any = None,
+    inputs: SpecStructure = None,
     *,
     batched: bool = True,
     shapes: Shapes | None = None,
-) -> Any:
+) -> SpecStructure:
     """Returns the specs of one batch of a model's inputs, in the model's structure.
 
     Args:
@@ -56,7 +57,9 @@ def input_specs(
     return tree.map_structure(spec, declared)
 
 
-def target_specs(model: GraphModel, outputs: Any, losses: Any, batch_size: int | None) -> Any:
+def target_specs(
+    model: GraphModel, outputs: Structure, losses: object, batch_size: int | None
+) -> SpecStructure:
     """Returns the specs of the targets that a compiled model's loss compares to the outputs.
 
     Losses named "sparse" take integer class numbers; all others take targets like the output.
@@ -105,7 +108,7 @@ def _batched(declaration: Any, batch_size: int | None, what: str) -> tf.TensorSp
     return _static(sizes, declaration.dtype, what)
 
 
-def _static(sizes: Sequence[int | None], dtype: Any, what: str) -> tf.TensorSpec:
+def _static(sizes: Sequence[int | None], dtype: DType, what: str) -> tf.TensorSpec:
     if None in sizes:
         raise ValueError(
             f"{what} has no static shape. Shapes are static on the IPU: give every axis a size in "
@@ -132,7 +135,7 @@ def _map_losses(function: Callable[[Any, Any], tf.TensorSpec], outputs: Any, los
     return function(outputs, losses)
 
 
-def _name_of(loss: Any) -> str:
+def _name_of(loss: object) -> str:
     if isinstance(loss, str):
         return loss
     return str(getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ipu_tf import config as configuration
 from ipu_tf import utils
@@ -16,6 +15,7 @@ from ipu_tf.compiler.pipeline.search_bounds import Bounds
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
+from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.graphs import GraphModel
 from ipu_tf.keras.deployment import reasons
 from ipu_tf.keras.deployment.device_pipeline import offload_of, offload_without_stages
@@ -94,8 +94,8 @@ def auto_pipeline(
     schedules: Sequence[Schedule] = ("grouped", "interleaved"),
     recompute: bool | None = None,
     config: IPUConfig | None = None,
-    inputs: Any = None,
-    targets: Any = None,
+    inputs: SpecStructure = None,
+    targets: SpecStructure = None,
 ) -> PipelineDecision:
     """Chooses how a model trains on several IPUs, applies it, and gives the reason.
 
@@ -157,8 +157,14 @@ def auto_pipeline(
 
     def trace(micro_batches: int) -> TracedStep:
         accumulation = dataclasses.replace(keeps, steps_per_replica=micro_batches)
-        data = {"batch_size": batch_size, "inputs": inputs, "targets": targets}
-        step, assumed = trace_training(model, config=config, accumulation=accumulation, **data)
+        step, assumed = trace_training(
+            model,
+            batch_size=batch_size,
+            config=config,
+            inputs=inputs,
+            targets=targets,
+            accumulation=accumulation,
+        )
         notes.extend(note for note in assumed if note not in notes)
         return step
 
@@ -207,7 +213,7 @@ def _steps(steps: int | tuple[int, int]) -> tuple[int, int]:
     return least, most
 
 
-def _check_ipus(num_ipus: Any, replicas: Any) -> None:
+def _check_ipus(num_ipus: int, replicas: int | None) -> None:
     """Checks the numbers of IPUs and replicas.
 
     Raises:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 from keras import tree
@@ -19,7 +18,7 @@ from ipu_tf.runtime.programs import rebatching
 
 @rebatching.register
 def retracer(
-    model: StatefulModel, function: str, batch: Any
+    model: StatefulModel, function: str, batch: object
 ) -> Callable[[int], TracedStep | None] | None:
     """Returns a function that traces a model's train step for another number of samples.
 
@@ -56,7 +55,7 @@ def retracer(
     return traced
 
 
-def _has_samples(leaf: Any) -> bool:
+def _has_samples(leaf: object) -> bool:
     return isinstance(leaf, tf.Tensor) and bool(leaf.shape.rank)
 
 

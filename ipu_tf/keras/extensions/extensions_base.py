@@ -8,6 +8,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
+
+from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_tf.keras.data.lengths import positive_integer
 from ipu_tf.keras.deployment.model_pipeline import (
     assign_stages,
@@ -25,12 +28,14 @@ from ipu_tf.keras.options import (
 )
 from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline import summary
+from ipu_tf.keras.pipeline.assignments import Assignment
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.recomputation_layers import checked_checkpoints
 from ipu_tf.keras.saving import serving_export
 from ipu_tf.keras.saving.model_files import OptionFiles, read_options
 from ipu_tf.keras.vendor_attributes import VendorAttributes
 from ipu_tf.ops.pipelining_ops import warn_about_idle_options
+from ipu_tf.serving.export import Signature, Step
 
 __all__ = ["IPUExtensions", "KerasExtensionBase", "ReplicatedMetricReductionMethod"]
 
@@ -53,7 +58,7 @@ class IPUExtensions(VendorAttributes):
         return self._steps_per_execution
 
     @steps_per_execution.setter
-    def steps_per_execution(self, steps: Any) -> None:
+    def steps_per_execution(self, steps: object) -> None:
         self._steps_per_execution = positive_integer(
             steps, f"`compile` of a {type(self).__name__} model: `steps_per_execution`"
         )
@@ -61,9 +66,9 @@ class IPUExtensions(VendorAttributes):
     def set_gradient_accumulation_options(
         self,
         gradient_accumulation_steps_per_replica: int | None = None,
-        gradient_accumulation_reduction_method: Any = "sum",
+        gradient_accumulation_reduction_method: (GradientAccumulationReductionMethod | str) = "sum",
         use_v2_gradient_accumulation_optimizer: bool = False,
-        **gradient_accumulation_optimizer_kwargs: Any,
+        **gradient_accumulation_optimizer_kwargs: object,
     ) -> None:
         """Sets how many micro-batches make one weight update of `fit`.
 
@@ -92,7 +97,9 @@ class IPUExtensions(VendorAttributes):
         )
         self._replace_in_state(accumulation=options)
 
-    def set_replication_options(self, replicated_metric_reduction_method: Any = "NONE") -> None:
+    def set_replication_options(
+        self, replicated_metric_reduction_method: ReplicatedMetricReductionMethod | str = "NONE"
+    ) -> None:
         """Sets how the logs combine the values of all replicas; without a call, by their mean.
 
         Args:
@@ -123,7 +130,7 @@ class IPUExtensions(VendorAttributes):
             raise TypeError(f"`asynchronous` must be True or False. Received: {asynchronous!r}.")
         self._replace_in_state(asynchronous_callbacks=asynchronous)
 
-    def set_infeed_queue_options(self, **kwargs: Any) -> None:
+    def set_infeed_queue_options(self, **kwargs: object) -> None:
         """Sets the options of the transfer of data to the device.
 
         Args:
@@ -136,7 +143,7 @@ class IPUExtensions(VendorAttributes):
         """
         self._replace_in_state(infeed=InfeedOptions.of(kwargs))
 
-    def set_outfeed_queue_options(self, **kwargs: Any) -> None:
+    def set_outfeed_queue_options(self, **kwargs: object) -> None:
         """Sets the options of the transfer of results from the device.
 
         Args:
@@ -153,8 +160,8 @@ class IPUExtensions(VendorAttributes):
         gradient_accumulation_steps_per_replica: int | None = None,
         device_mapping: list[int] | None = None,
         accumulate_outfeed: bool | None = None,
-        gradient_accumulation_reduction_method: Any = "sum",
-        **pipelining_kwargs: Any,
+        gradient_accumulation_reduction_method: (GradientAccumulationReductionMethod | str) = "sum",
+        **pipelining_kwargs: object,
     ) -> None:
         """Sets how the stages of the model run as a pipeline.
 
@@ -205,7 +212,7 @@ class IPUExtensions(VendorAttributes):
         )
         self._replace_in_state(recomputation=options)
 
-    def get_pipeline_stage_assignment(self) -> list[Any]:
+    def get_pipeline_stage_assignment(self) -> list[Assignment]:
         """Returns the stage assignment of every layer, None for a layer without a stage.
 
         Returns:
@@ -219,7 +226,9 @@ class IPUExtensions(VendorAttributes):
         graph = layer_graph(self)
         return stage_rules.assignments_of(graph, self.ipu_training_state.stages_of(graph))
 
-    def set_pipeline_stage_assignment(self, pipeline_stage_assignment: list[Any]) -> None:
+    def set_pipeline_stage_assignment(
+        self, pipeline_stage_assignment: Sequence[Assignment | int]
+    ) -> None:
         """Assigns a pipeline stage to every layer.
 
         Args:
@@ -239,7 +248,7 @@ class IPUExtensions(VendorAttributes):
         remove_stages(self)
 
     def print_pipeline_stage_assignment_summary(
-        self, line_length: int | None = None, print_fn: Callable[[str], Any] | None = None
+        self, line_length: int | None = None, print_fn: Callable[[str], object] | None = None
     ) -> None:
         """Prints the stage of every layer as a table.
 
@@ -256,12 +265,12 @@ class IPUExtensions(VendorAttributes):
         export_dir: str | os.PathLike[str],
         batch_size: int | None = None,
         output_names: str | Sequence[str] | None = None,
-        preprocessing_step: Callable[..., Any] | None = None,
-        preprocessing_step_signature: Sequence[Any] | None = None,
-        postprocessing_step: Callable[..., Any] | None = None,
-        postprocessing_step_signature: Sequence[Any] | None = None,
+        preprocessing_step: Step | None = None,
+        preprocessing_step_signature: Signature | None = None,
+        postprocessing_step: Step | None = None,
+        postprocessing_step_signature: Signature | None = None,
         purge_export_dir: bool = False,
-    ) -> Any:
+    ) -> tf.types.experimental.GenericFunction:
         """Writes a SavedModel that predicts a batch; it runs with and without `ipu_tf`.
 
         An execution of the device makes `steps_per_execution` predictions. The weights are those

@@ -68,7 +68,7 @@ class Keras3Loop:
         steps: int | None,
         epochs: int,
         shuffle: bool,
-        class_weight: object,
+        class_weight: Mapping[int, float] | None,
     ) -> Keras3Batches:
         """Returns the batches that the loop makes of data; each epoch iterates over them anew."""
         del epochs

@@ -9,8 +9,8 @@ from typing import cast
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.structures import TensorStructure
-from ipu_tf.keras.adapters.models import Gradient, Weight
+from ipu_tf.internals.structures import Gradient, TensorStructure
+from ipu_tf.keras.adapters.models import Weight
 from ipu_tf.ops import grad_util_ops
 from ipu_tf.programs.op_names import LOSS
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
 
+from ipu_tf.keras.adapters.graphs import GraphModel
+from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.profile.text.units import kib, percent
 from ipu_tf.programs.calls import call_of
 from ipu_tf.programs.program import Program
@@ -14,7 +16,7 @@ from ipu_tf.programs.program import Program
 _last_lines: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
 
-def is_printed(verbose: Any) -> bool:
+def is_printed(verbose: object) -> bool:
     """Returns whether `fit` prints the line: on a terminal, unless it is silent."""
     return verbose != 0 and sys.stdout is not None and sys.stdout.isatty()
 
@@ -28,14 +30,14 @@ class CostLine:
         others: The callbacks of the same `fit`; the line names the reports that they write.
     """
 
-    model: Any
+    model: GraphModel
 
-    def __init__(self, others: Iterable[Any]) -> None:
+    def __init__(self, others: Iterable[object]) -> None:
         super().__init__()
         self._reports = [path for other in others for path in getattr(other, "paths", ())]
         self._is_done = False
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Prints the line after the first step."""
         if self._is_done:
             return
@@ -48,7 +50,7 @@ class CostLine:
             print(line, flush=True)
 
 
-def cost_line(program: Program, reports: Iterable[Any] = ()) -> str:
+def cost_line(program: Program, reports: Iterable[Path] = ()) -> str:
     """Returns the modelled samples a second, tile memory, and the paths of reports, in one line.
 
     Args:

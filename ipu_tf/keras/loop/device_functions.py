@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from ipu_tf import config, scopes
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import (
     accumulation_of_model,
@@ -24,7 +24,7 @@ from ipu_tf.keras.replication.replicas import Replicas, replicas_of
 from ipu_tf.keras.steps.device_function import run_with
 from ipu_tf.keras.steps.own_steps import step_of_loop
 from ipu_tf.keras.steps.training_steps import TrainingSteps
-from ipu_tf.keras.training_state import StatefulModel, drop_functions
+from ipu_tf.keras.training_state import LoopFunction, StatefulModel, drop_functions
 from ipu_tf.processes.instances import instances
 
 
@@ -45,9 +45,9 @@ class DeviceFunctions:
 
     def __init__(self) -> None:
         self.results = StepResults()
-        self._made_for: tuple[Any, ...] | None = None
+        self._made_for: tuple[object, ...] | None = None
         self.replicas: Replicas | None = None
-        self._replicated_for: tuple[Any, ...] | None = None
+        self._replicated_for: tuple[object, ...] | None = None
 
     @property
     def are_replicated(self) -> bool:
@@ -60,7 +60,7 @@ class DeviceFunctions:
             if replicas is not None and replicas.metrics is not None:
                 replicas.metrics.broadcast()
 
-    def train_function(self, model: StatefulModel) -> Callable[[Any], Any]:
+    def train_function(self, model: StatefulModel) -> LoopFunction:
         """Returns a new function that runs one execution of training."""
         loop = self._training_loop(model)
         return execution.iterator_function(
@@ -69,7 +69,7 @@ class DeviceFunctions:
             join_logs=functools.partial(_joined_logs, model),
         )
 
-    def test_function(self, model: StatefulModel) -> Callable[[Any], Any]:
+    def test_function(self, model: StatefulModel) -> LoopFunction:
         """Returns a new function that runs one execution of evaluation."""
         loop = self._loop(model, "test_step")
         return execution.iterator_function(
@@ -77,7 +77,7 @@ class DeviceFunctions:
             join_logs=functools.partial(_joined_logs, model),
         )
 
-    def predict_function(self, model: StatefulModel) -> Callable[[list[Any]], Any]:
+    def predict_function(self, model: StatefulModel) -> LoopFunction:
         """Returns a new function that runs one execution of prediction."""
         loop = self._loop(model, "predict_step")
         return execution.predict_function(
@@ -115,7 +115,7 @@ class DeviceFunctions:
         model: StatefulModel,
         step: str,
         loop: DeviceLoop,
-        summarise: Callable[[Any], Any],
+        summarise: Callable[[TensorStructure], TensorStructure],
     ) -> ExecutionFunction:
         return ExecutionFunction(
             loop,
@@ -163,10 +163,7 @@ def calls_back_for_steps(model: StatefulModel, step: str) -> bool:
     return step == "predict_step" or not is_summed
 
 
-def _joined_logs(model: StatefulModel, logs: dict[str, Any]) -> dict[str, Any]:
+def _joined_logs(model: StatefulModel, logs: Mapping[str, TensorStructure]) -> TensorStructure:
     """Returns the logs that callbacks see from those of the replicas here."""
     everywhere = of_all_instances(logs, name=f"logs of {model.name}")
-    reduced: dict[str, Any] = reduced_logs(
-        everywhere, model.ipu_training_state.replication.metric_reduction
-    )
-    return reduced
+    return reduced_logs(everywhere, model.ipu_training_state.replication.metric_reduction)

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import tensorflow as tf
 from keras import tree
 
 from ipu_tf.feeds import shared_programs
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.keras.replication.instance_batches import of_whole_group
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps.device_function import Step
 from ipu_tf.keras.steps.training_steps import TrainingSteps
 
-Read = Callable[[tf.Tensor], Any]
+Read = Callable[[tf.Tensor], TensorStructure]
 """The number of a step within its execution (int32 scalar) to the batches of its replicas."""
 
-Publish = Callable[[Any], None]
+Publish = Callable[[TensorStructure], None]
 """Takes the results of one step of one replica."""
 
 Carry = tuple[tf.TensorArray, ...]
+
+_ResultT = TypeVar("_ResultT")
 
 
 class DeviceLoop:
@@ -58,7 +61,7 @@ class DeviceLoop:
         self._replicas = replicas
         self._micro_batches = micro_batches
 
-    def concrete_step(self, batch_spec: Any) -> Any:
+    def concrete_step(self, batch_spec: SpecStructure) -> tf.types.experimental.ConcreteFunction:
         """Returns the traced step.
 
         Args:
@@ -78,9 +81,9 @@ class DeviceLoop:
         steps: int | tf.Tensor,
         length: int,
         read: Read,
-        batch_spec: Any,
+        batch_spec: SpecStructure,
         publish: Publish | None = None,
-    ) -> Any:
+    ) -> TensorStructure:
         """Builds the loop in the caller's graph.
 
         Args:
@@ -122,7 +125,7 @@ class DeviceLoop:
             self._replicas.group_state.leave()
         return outfeed.results(carry, (length, self._replicas.local))
 
-    def _result_spec(self, batch_spec: Any) -> Any:
+    def _result_spec(self, batch_spec: SpecStructure) -> SpecStructure:
         """Returns shapes and types of one replica's results."""
         results = self.concrete_step(batch_spec).structured_outputs
         if self._training is None:
@@ -165,7 +168,7 @@ class DeviceLoop:
         first = self._replicas.first_local
         return range(first, first + self._replicas.local)
 
-    def _on_replica(self, batches: Any, replica: tf.Tensor) -> Any:
+    def _on_replica(self, batches: TensorStructure, replica: tf.Tensor) -> TensorStructure:
         state, metrics = self._replicas.group_state, self._replicas.metrics
         group = replica // self._replicas.group
         if state is not None:
@@ -181,7 +184,9 @@ class DeviceLoop:
             metrics.store(replica)
         return results
 
-    def _on_group(self, batches: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
+    def _on_group(
+        self, batches: TensorStructure, group: tf.Tensor, micro_batch: tf.Tensor
+    ) -> TensorStructure:
         state, size = self._replicas.group_state, self._replicas.group
         if self._replicas.count > 1:
             batches = _map(lambda leaf: _rows_of(leaf, group, size), batches)
@@ -202,7 +207,7 @@ class _Outfeed:
         publish: Called for each of them, if given.
     """
 
-    def __init__(self, spec: Any, size: int, publish: Publish | None) -> None:
+    def __init__(self, spec: SpecStructure, size: int, publish: Publish | None) -> None:
         self._spec = spec
         self._size = size
         self._publish = publish
@@ -214,21 +219,23 @@ class _Outfeed:
             for spec in tree.flatten(self._spec)
         )
 
-    def write(self, carry: Carry, index: tf.Tensor, results: Any) -> Carry:
+    def write(self, carry: Carry, index: tf.Tensor, results: TensorStructure) -> Carry:
         """Returns `carry` with the results of one step of one replica in it."""
         if self._publish is not None:
             self._publish(results)
         leaves = tree.flatten(results)
         return tuple(array.write(index, leaf) for array, leaf in zip(carry, leaves, strict=True))
 
-    def write_group(self, carry: Carry, first: tf.Tensor, members: range, results: Any) -> Carry:
+    def write_group(
+        self, carry: Carry, first: tf.Tensor, members: range, results: TensorStructure
+    ) -> Carry:
         """Returns `carry` with the results of members of a group, their leading axis, in it."""
         for index, member in enumerate(members):
             part = tree.map_structure(lambda leaf, member=member: leaf[member], results)
             carry = self.write(carry, first + index, part)
         return carry
 
-    def results(self, carry: Carry, leading: tuple[int, int]) -> Any:
+    def results(self, carry: Carry, leading: tuple[int, int]) -> TensorStructure:
         """Returns all results; the `leading` axes replace the axis that they were written on."""
         leaves = [array.stack() for array in carry]
         leaves = [tf.reshape(leaf, [*leading, *leaf.shape[1:]]) for leaf in leaves]
@@ -251,19 +258,20 @@ def repeat(
 
 
 def _in(
-    context: Callable[[], contextlib.AbstractContextManager[None]], function: Callable[..., Any]
-) -> Callable[..., Any]:
+    context: Callable[[], contextlib.AbstractContextManager[None]],
+    function: Callable[..., _ResultT],
+) -> Callable[..., _ResultT]:
     """Returns a function that runs in a context."""
 
     @tf.autograph.experimental.do_not_convert
-    def run(*args: Any) -> Any:
+    def run(*args: TensorStructure) -> _ResultT:
         with context():
             return function(*args)
 
     return run
 
 
-def _map(function: Callable[[tf.Tensor], tf.Tensor], structure: Any) -> Any:
+def _map(function: Callable[[tf.Tensor], tf.Tensor], structure: TensorStructure) -> TensorStructure:
     return tree.map_structure(lambda leaf: None if leaf is None else function(leaf), structure)
 
 

@@ -9,19 +9,26 @@ from __future__ import annotations
 import contextlib
 import itertools
 import weakref
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias, cast
 
 import tensorflow as tf
 from keras import tree
 
 from ipu_tf.base import spans
+from ipu_tf.internals.structures import ArrayStructure, SpecStructure, TensorStructure
 from ipu_tf.keras.data import lengths
 from ipu_tf.keras.data.infeed import Infeed, InfeedIterator, split_batch, stack_batch
 from ipu_tf.keras.loop import jitting
 from ipu_tf.keras.loop.device_loop import DeviceLoop
 from ipu_tf.keras.loop.host_marks import WaitsForData, taken_by_host
 from ipu_tf.keras.loop.step_results import StepResults
+from ipu_tf.keras.training_state import LoopFunction
+
+Results: TypeAlias = tuple[TensorStructure, TensorStructure]
+"""The summary of the results of an execution, and the results of its steps."""
+
+Run: TypeAlias = Callable[[tf.data.Iterator], Results]
 
 
 class ExecutionFunction:
@@ -44,7 +51,7 @@ class ExecutionFunction:
         program: str,
         replicas: int,
         steps: Callable[[], int],
-        summarise: Callable[[Any], Any],
+        summarise: Callable[[TensorStructure], TensorStructure],
         results: StepResults | None = None,
     ) -> None:
         self._loop = loop
@@ -53,7 +60,7 @@ class ExecutionFunction:
         self._steps = steps
         self._summarise = summarise
         self._results = results
-        self._by_steps: dict[tuple[int, bool], Callable[[Any], Any]] = {}
+        self._by_steps: dict[tuple[int, bool], Run] = {}
         self._jit_function = tf.function(self._run_stacked, jit_compile=True)
         self._stack_function = tf.function(self._run_stacked)
         self._choices: dict[str, jitting.EngineChoice] = {}
@@ -64,7 +71,7 @@ class ExecutionFunction:
         """Steps of an execution."""
         return self._steps()
 
-    def next_execution(self, iterator: InfeedIterator) -> tuple[Any, Any]:
+    def next_execution(self, iterator: InfeedIterator) -> Results:
         """Runs the next steps of an infeed.
 
         Returns:
@@ -93,15 +100,15 @@ class ExecutionFunction:
         except (StopIteration, tf.errors.OutOfRangeError) as end:
             raise iterator.infeed.end_of_data() from end
 
-    def batch(self, batch: Any) -> tuple[Any, Any]:
+    def batch(self, batch: ArrayStructure) -> Results:
         """Runs one step with the same batch on every replica; returns as above."""
         return self._run(stack_batch(batch, self._replicas), steps=1)
 
-    def parts(self, batch: Any, steps: int) -> tuple[Any, Any]:
+    def parts(self, batch: ArrayStructure, steps: int) -> Results:
         """Runs `steps` steps on equal parts of one batch; returns as above."""
         return self._run(split_batch(batch, steps, self._replicas), steps)
 
-    def _run(self, stacked: Any, steps: int) -> tuple[Any, Any]:
+    def _run(self, stacked: TensorStructure, steps: int) -> Results:
         spec = batch_spec(stacked, skipped=1 if self._replicas == 1 else 2)
         function = self._jit_function if self._runs_jitted(spec, steps) else self._stack_function
         with self._span(steps):
@@ -110,13 +117,13 @@ class ExecutionFunction:
     def _span(self, steps: int) -> contextlib.AbstractContextManager[None]:
         return spans.span("execute", "execution", program=self._program, steps=steps)
 
-    def _reads_jitted(self, infeed: Infeed, spec: Any) -> bool:
+    def _reads_jitted(self, infeed: Infeed, spec: SpecStructure) -> bool:
         """Returns whether XLA compiles the loop over an infeed: one choice for all its epochs."""
         if infeed not in self._infeeds:
             self._infeeds[infeed] = self._runs_jitted(spec, infeed.steps_of_all_epochs)
         return self._infeeds[infeed]
 
-    def _runs_jitted(self, spec: Any, steps: int) -> bool:
+    def _runs_jitted(self, spec: SpecStructure, steps: int) -> bool:
         """Returns whether XLA compiles the loop.
 
         Args:
@@ -128,7 +135,7 @@ class ExecutionFunction:
             self._choices[key] = jitting.EngineChoice(self._loop.concrete_step(spec))
         return self._choices[key].runs_jitted(steps)
 
-    def _graph_function(self, steps: int, marked: bool) -> Callable[[Any], Any]:
+    def _graph_function(self, steps: int, marked: bool) -> Run:
         """Returns the function that reads and runs an execution.
 
         Args:
@@ -137,11 +144,11 @@ class ExecutionFunction:
         """
         waits = WaitsForData()
 
-        def read(iterator: Any) -> Any:
+        def read(iterator: tf.data.Iterator) -> TensorStructure:
             return waits.read(iterator) if marked else iterator.get_next()
 
         @tf.autograph.experimental.do_not_convert
-        def run(iterator: Any) -> tuple[Any, Any]:
+        def run(iterator: tf.data.Iterator) -> Results:
             spec = batch_spec(iterator.element_spec, skipped=0 if self._replicas == 1 else 1)
             publish = None if self._results is None else self._results.publish
             results = self._loop.run(steps, steps, lambda _: read(iterator), spec, publish)
@@ -150,12 +157,12 @@ class ExecutionFunction:
         return tf.function(run)
 
     @tf.autograph.experimental.do_not_convert
-    def _run_stacked(self, batches: Any, steps: tf.Tensor) -> tuple[Any, Any]:
+    def _run_stacked(self, batches: TensorStructure, steps: tf.Tensor) -> Results:
         """Runs the loop over batches that are all present, stacked on their first axes."""
         skipped = 1 if self._replicas == 1 else 2
         length = next(leaf for leaf in tree.flatten(batches) if leaf is not None).shape[0]
 
-        def read(step: tf.Tensor) -> Any:
+        def read(step: tf.Tensor) -> TensorStructure:
             return tree.map_structure(lambda leaf: None if leaf is None else leaf[step], batches)
 
         results = self._loop.run(steps, length, read, batch_spec(batches, skipped=skipped))
@@ -166,8 +173,8 @@ def iterator_function(
     execution: ExecutionFunction,
     *,
     parts_of_batch: Callable[[int], int | None] = lambda samples: None,
-    join_logs: Callable[[Any], Any],
-) -> Callable[[Any], Any]:
+    join_logs: Callable[[dict[str, TensorStructure]], TensorStructure],
+) -> LoopFunction:
     """Returns Keras' `train_function` or `test_function`.
 
     Args:
@@ -181,33 +188,33 @@ def iterator_function(
             last step.
     """
 
-    def function(iterator: Iterable[Any]) -> dict[str, Any]:
+    def function(iterator: Iterable[ArrayStructure]) -> TensorStructure:
         if isinstance(iterator, InfeedIterator):
             last, _ = execution.next_execution(iterator)
         else:
             for data in itertools.islice(iterator, execution.steps):
                 last, _ = _run_batch(execution, data, parts_of_batch)
-        return join_logs(taken_by_host(dict(last)))
+        return join_logs(taken_by_host(dict(cast("Mapping[str, TensorStructure]", last))))
 
     return function
 
 
 def _run_batch(
-    execution: ExecutionFunction, batch: Any, parts_of_batch: Callable[[int], int | None]
-) -> tuple[Any, Any]:
+    execution: ExecutionFunction, batch: ArrayStructure, parts_of_batch: Callable[[int], int | None]
+) -> Results:
     first = next(leaf for leaf in tree.flatten(batch) if leaf is not None)
     steps = parts_of_batch(lengths.axis_length(first))
     return execution.batch(batch) if steps is None else execution.parts(batch, steps)
 
 
-def predict_function(execution: ExecutionFunction) -> Callable[[list[Any]], Any]:
+def predict_function(execution: ExecutionFunction) -> LoopFunction:
     """Returns Keras' `predict_function`, which maps the batches of an execution to predictions.
 
     Args:
         execution: Runs the steps of an execution.
     """
 
-    def function(batches: list[Any]) -> Any:
+    def function(batches: list[ArrayStructure]) -> TensorStructure:
         if isinstance(batches[0], InfeedIterator):
             outputs, _ = execution.next_execution(batches[0])
             return taken_by_host(outputs)
@@ -217,7 +224,7 @@ def predict_function(execution: ExecutionFunction) -> Callable[[list[Any]], Any]
     return function
 
 
-def last_step(logs: Any) -> Any:
+def last_step(logs: TensorStructure) -> TensorStructure:
     """Returns the logs of the last step, with an axis for several replicas.
 
     Args:
@@ -226,7 +233,7 @@ def last_step(logs: Any) -> Any:
     return tree.map_structure(lambda leaf: leaf[-1], logs)
 
 
-def concatenated(outputs: Any) -> Any:
+def concatenated(outputs: TensorStructure) -> TensorStructure:
     """Returns the predictions of all steps and replicas, one after the other.
 
     Args:
@@ -244,7 +251,7 @@ def concatenated(outputs: Any) -> Any:
     return tree.map_structure(concatenate, outputs)
 
 
-def batch_spec(data: Any, *, skipped: int = 0) -> Any:
+def batch_spec(data: ArrayStructure | SpecStructure, *, skipped: int = 0) -> SpecStructure:
     """Returns the shapes and types of tensors or specs, None for missing parts.
 
     Args:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
 from keras import tree
 
 from ipu_tf.base import spans
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.keras.adapters.loops import CallbackList
+
+_ResultsT = TypeVar("_ResultsT", bound=TensorStructure)
 
 _TRACK = "infeed"
 
@@ -28,7 +32,7 @@ class WaitsForData:
     def __init__(self) -> None:
         self._begin_ns = 0
 
-    def read(self, iterator: Any) -> Any:
+    def read(self, iterator: tf.data.Iterator) -> TensorStructure:
         """Returns the next batch of an iterator, in the graph that is being built."""
         with tf.control_dependencies([tf.numpy_function(self._began, [], [])]):
             batch = iterator.get_next()
@@ -53,7 +57,7 @@ class WaitsForData:
         )
 
 
-def taken_by_host(results: Any) -> Any:
+def taken_by_host(results: _ResultsT) -> _ResultsT:
     """Returns results, and marks the time until the host has them."""
     if spans.are_recorded():
         with spans.span("take results", "outfeed"):
@@ -62,7 +66,7 @@ def taken_by_host(results: Any) -> Any:
 
 
 @contextlib.contextmanager
-def marked_callbacks(callbacks: Any) -> Iterator[None]:
+def marked_callbacks(callbacks: CallbackList) -> Iterator[None]:
     """Marks the calls of each callback of a list inside, unless the list is marked already."""
     own = callbacks.callbacks
     callbacks.callbacks = [
@@ -82,20 +86,20 @@ class _MarkedCallback:
         callback: The callback.
     """
 
-    def __init__(self, callback: Any) -> None:
+    def __init__(self, callback: object) -> None:
         self._callback = callback
         self._stock = _stock_class(type(callback))
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         found = getattr(self._callback, name)
         return self._marked(found, name) if _is_event(self._stock, name) else found
 
-    def _marked(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def _marked(self, method: Callable[..., object], name: str) -> Callable[..., object]:
         if all(self._is_stock(each) for each in (name, _CALLED_BY_STOCK.get(name, name))):
             return method
         what = f"{type(self._callback).__name__}.{name}"
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
             with spans.span(what, "callback"):
                 return method(*args, **kwargs)
 

@@ -15,8 +15,10 @@ from __future__ import annotations
 import collections
 import logging
 from collections.abc import Iterator
-from typing import Any
 
+import tensorflow as tf
+
+from ipu_tf.internals.tensorflow import FunctionDef, NodeDef
 from ipu_tf.processes.instances import instances
 from ipu_tf.runtime.tracing.call_ops import functions_of
 
@@ -97,7 +99,7 @@ class EngineChoice:
         step: The concrete function of the step.
     """
 
-    def __init__(self, step: Any) -> None:
+    def __init__(self, step: tf.types.experimental.ConcreteFunction) -> None:
         name = step.name
         self._name = name.decode() if isinstance(name, bytes) else name
         operations = live_operations(step)
@@ -131,7 +133,9 @@ class EngineChoice:
         logger.info("The loop around '%s' runs in the graph executor: %s.", self._name, reason)
 
 
-def _reason_against(step: Any, operations: collections.Counter[str]) -> str:
+def _reason_against(
+    step: tf.types.experimental.ConcreteFunction, operations: collections.Counter[str]
+) -> str:
     """Returns why XLA is not to compile a step, however often it runs, or ""."""
     if instances().count > 1:
         return "the host joins the gradients of several instances"
@@ -146,7 +150,7 @@ def _reason_against(step: Any, operations: collections.Counter[str]) -> str:
     return ""
 
 
-def live_operations(function: Any) -> collections.Counter[str]:
+def live_operations(function: tf.types.experimental.ConcreteFunction) -> collections.Counter[str]:
     """Returns how many ops of each type a function runs, including those of called functions.
 
     The graph may hold further ops, such as those that were joined, that no result needs. A
@@ -168,7 +172,7 @@ def live_operations(function: Any) -> collections.Counter[str]:
     return operations
 
 
-def _live_nodes(definition: Any) -> Iterator[Any]:
+def _live_nodes(definition: FunctionDef) -> Iterator[NodeDef]:
     """Yields the nodes of a FunctionDef that its results or side effects need."""
     waiting = {node.name: node for node in definition.node_def}
     names = [*definition.ret.values(), *definition.control_ret.values()]

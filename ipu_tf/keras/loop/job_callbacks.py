@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ipu_tf.keras.adapters.loops import LoopAdapter, in_keras
+from ipu_tf.keras.adapters.loops import Callback, Logs, LoopAdapter, in_keras
 from ipu_tf.keras.callbacks import IPUReport
 from ipu_tf.keras.replication.instance_values import first_difference
 from ipu_tf.processes.instances import instances
 
 
 def callbacks_of_instance(
-    callbacks: Iterable[Any], loop: LoopAdapter, *, trains: bool
-) -> list[Any]:
+    callbacks: Iterable[Callback], loop: LoopAdapter, *, trains: bool
+) -> list[Callback]:
     """Returns the callbacks that this instance calls.
 
     Instance 0 calls all. The others leave out those that write files, and of those that resume a
@@ -49,13 +49,13 @@ class _ReadsOnly:
         callback: The callback, such as a `BackupAndRestore`.
     """
 
-    model: Any
+    model: object
 
-    def __init__(self, callback: Any) -> None:
+    def __init__(self, callback: Callback) -> None:
         super().__init__()
         self._callback = callback
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: Logs = None) -> None:
         """Reads the files."""
         self._callback.set_model(self.model)
         self._callback.on_train_begin(logs)
@@ -69,7 +69,7 @@ class _BeginsEverywhere:
 
     model: Any
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: Logs = None) -> None:
         """Compares the instances.
 
         Raises:

@@ -26,10 +26,10 @@ from ipu_tf.keras.training_state import StatefulModel
 def method_callbacks(
     model: StatefulModel,
     step: str,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     infeed: Infeed,
     results: StepResults,
-) -> Iterator[Any]:
+) -> Iterator[object]:
     """Yields the callbacks of a method, as a list of our own if Keras' would not do.
 
     Args:
@@ -39,7 +39,8 @@ def method_callbacks(
         infeed: The data of the method.
         results: Gets the results of steps.
     """
-    callbacks, loop = arguments["callbacks"], adapter_of(model).loop
+    callbacks: Any = arguments["callbacks"]
+    loop = adapter_of(model).loop
     with contextlib.ExitStack() as stack:
         stack.enter_context(naming_the_cause())
         if not isinstance(callbacks, loop.callback_list_class):
@@ -66,7 +67,9 @@ def method_callbacks(
         yield callbacks
 
 
-def _settings(model: StatefulModel, arguments: Mapping[str, Any], infeed: Infeed) -> dict[str, Any]:
+def _settings(
+    model: StatefulModel, arguments: Mapping[str, object], infeed: Infeed
+) -> dict[str, object]:
     """Returns the arguments of a Keras' list of callbacks in the method that is called."""
     return {
         "add_history": "epochs" in arguments,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import feeding, lengths, preparation
 from ipu_tf.keras.data.infeed import Infeed
@@ -41,7 +42,7 @@ class MethodCall:
         infeed: The infeed of the device, None for a single batch.
     """
 
-    arguments: dict[str, Any]
+    arguments: dict[str, object]
     infeed: Infeed | None = None
 
 
@@ -54,7 +55,9 @@ class MethodData:
     def __init__(self) -> None:
         self._warnings: frozenset[str] = frozenset()
 
-    def prepare(self, model: StatefulModel, method: str, arguments: dict[str, Any]) -> MethodCall:
+    def prepare(
+        self, model: StatefulModel, method: str, arguments: dict[str, object]
+    ) -> MethodCall:
         """Returns the prepared call of a method.
 
         Args:
@@ -162,8 +165,8 @@ class MethodData:
         model: StatefulModel,
         data: Data,
         *,
-        shuffle: Any = False,
-        class_weight: Any = None,
+        shuffle: bool | None = False,
+        class_weight: Mapping[int, float] | None = None,
         **use: Any,
     ) -> Infeed:
         """Returns the infeed of a method's data; `use` gives the fields of `DataUse`."""
@@ -223,7 +226,7 @@ class MethodData:
             )
         return prepared
 
-    def _warn_once(self, model: StatefulModel, message: str, *arguments: Any) -> None:
+    def _warn_once(self, model: StatefulModel, message: str, *arguments: object) -> None:
         """Logs a warning, once for the model."""
         if message not in self._warnings:
             self._warnings |= {message}
@@ -245,7 +248,7 @@ STEP_OF_METHOD = MappingProxyType(
 """The step that each method runs."""
 
 
-def _build(model: StatefulModel, step: str, batch: Any) -> None:
+def _build(model: StatefulModel, step: str, batch: SpecStructure) -> None:
     """Builds a model for batches of these shapes and types."""
     if step == "predict_step" or has_own(model, step):
         adapter_of(model).note_inputs(batch)

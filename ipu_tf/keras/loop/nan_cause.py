@@ -8,6 +8,7 @@ from typing import Any
 
 from ipu_tf import config
 from ipu_tf.internals import patches
+from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.strategy import IPUStrategy
 
@@ -20,7 +21,7 @@ _NOT_FOUND = (
     "cannot be traced, and docs/nonfinite.md says what is covered."
 )
 
-_OnBatchEnd = Callable[[Any, int, Any], None]
+_OnBatchEnd = Callable[..., None]
 
 
 def cause_of_nan(model: StatefulModel) -> str:
@@ -43,7 +44,7 @@ def naming_the_cause() -> contextlib.AbstractContextManager[None]:
 
 
 def _wrap(stock: _OnBatchEnd) -> _OnBatchEnd:
-    def on_batch_end(callback: Any, batch: int, logs: Any = None) -> None:
+    def on_batch_end(callback: Any, batch: int, logs: Logs = None) -> None:
         model = callback.model
         if not isinstance(model.distribute_strategy, IPUStrategy):
             stock(callback, batch, logs)

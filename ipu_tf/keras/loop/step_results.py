@@ -6,27 +6,27 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from keras import tree
 
 from ipu_tf.base import spans
+from ipu_tf.internals.structures import TensorStructure
 
 
 class Reader:
     """Takes the results of steps on a thread other than the device's."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[TensorStructure | object] = queue.SimpleQueue()
         self._thread: int | None = None
 
-    def put(self, results: Any) -> None:
+    def put(self, results: TensorStructure) -> None:
         """Hands over the results of one step of one replica."""
         self._queue.put(results)
 
-    def take(self) -> Any:
+    def take(self) -> TensorStructure:
         """Returns the next results as soon as they are there.
 
         Raises:
@@ -74,12 +74,12 @@ class StepResults:
         """Returns whether this thread takes the results."""
         return any(reader.is_read_here() for reader in self._readers)
 
-    def put(self, results: Any) -> None:
+    def put(self, results: TensorStructure) -> None:
         """Hands over the results of one step of one replica, NumPy arrays."""
         if self._readers:
             self._readers[-1].put(results)
 
-    def put_execution(self, results: Any) -> None:
+    def put_execution(self, results: TensorStructure) -> None:
         """Hands over the results of an execution that has ended.
 
         Args:
@@ -91,7 +91,7 @@ class StepResults:
         for index in np.ndindex(tree.flatten(values)[0].shape[:2]):
             self.put(tree.map_structure(lambda leaf, index=index: leaf[index], values))
 
-    def publish(self, results: Any) -> None:
+    def publish(self, results: TensorStructure) -> None:
         """Adds an op to the host's program that hands these results over as soon as they are there.
 
         Args:
@@ -99,8 +99,8 @@ class StepResults:
         """
         tf.numpy_function(self._taker(results), tree.flatten(results), [])
 
-    def _taker(self, structure: Any) -> Callable[..., None]:
-        def take(*leaves: Any) -> None:
+    def _taker(self, structure: TensorStructure) -> Callable[..., None]:
+        def take(*leaves: np.ndarray) -> None:
             with spans.span("take results", "outfeed"):
                 self.put(tree.pack_sequence_as(structure, leaves))
 

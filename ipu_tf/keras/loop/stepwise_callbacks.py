@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from keras import tree
 
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 from ipu_tf.keras.replication.replica_logs import reduced_logs
 
-Call = Callable[[int, Any], None]
-Logs = Callable[[list[Any]], list[dict[str, Any]]]
+Call = Callable[[int, TensorStructure], None]
+LogsOfStep = Callable[[list[TensorStructure]], Sequence[TensorStructure]]
 """The results of a step on each replica to the logs that callbacks are called with, in order."""
 
 
@@ -38,13 +40,13 @@ class StepwiseCallbackList:
 
     def __init__(
         self,
-        callbacks: Any,
+        callbacks: Sequence[object],
         *,
         results: StepResults,
         steps_per_execution: Callable[[], int],
         replicas: int,
         reduction: Reduction,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         self._stock.__init__(callbacks, **kwargs)
         # The stock list may call callbacks on its own threads, in no fixed order.
@@ -57,44 +59,44 @@ class StepwiseCallbackList:
         self._worker = concurrent.futures.ThreadPoolExecutor(1, "ipu_tf callbacks")
         self._pending: list[concurrent.futures.Future[None]] = []
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
         """Starts calling the callbacks of every training step from `batch` on."""
         begin, end = self._stock.on_train_batch_begin, self._stock.on_train_batch_end
         self._call_for_steps(begin, end, batch, self._logs)
 
-    def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_test_batch_begin(self, batch: int, logs: Logs = None) -> None:
         """Starts calling the callbacks of every evaluation step from `batch` on."""
         begin, end = self._stock.on_test_batch_begin, self._stock.on_test_batch_end
         self._call_for_steps(begin, end, batch, self._logs)
 
-    def on_predict_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_predict_batch_begin(self, batch: int, logs: Logs = None) -> None:
         """Starts calling the callbacks of every prediction step from `batch` on."""
         begin, end = self._stock.on_predict_batch_begin, self._stock.on_predict_batch_end
         self._call_for_steps(begin, end, batch, step_outputs)
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Raises the exception of a callback, if there is one."""
         self._raise()
 
-    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_test_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Raises the exception of a callback, if there is one."""
         self._raise()
 
-    def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_predict_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Raises the exception of a callback, if there is one."""
         self._raise()
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Ends the epoch after its last step."""
         self._wait()
         self._stock.on_epoch_end(epoch, logs)
 
-    def on_test_end(self, logs: Any = None) -> None:
+    def on_test_end(self, logs: Logs = None) -> None:
         """Ends an evaluation after its last step."""
         self._wait()
         self._stock.on_test_end(logs)
 
-    def on_predict_end(self, logs: Any = None) -> None:
+    def on_predict_end(self, logs: Logs = None) -> None:
         """Ends a prediction after its last step."""
         self._wait()
         self._stock.on_predict_end(logs)
@@ -109,7 +111,7 @@ class StepwiseCallbackList:
         self._results.close(self._reader)
         self._worker.shutdown(wait=True, cancel_futures=True)
 
-    def _call_for_steps(self, begin: Call, end: Call, first: int, logs: Logs) -> None:
+    def _call_for_steps(self, begin: Call, end: Call, first: int, logs: LogsOfStep) -> None:
         """Calls callbacks for each step of an execution as soon as its results are there."""
         steps = range(first, first + self._steps_per_execution())
 
@@ -132,7 +134,7 @@ class StepwiseCallbackList:
             future.result()
 
 
-def step_logs(values: list[Any], reduction: Reduction) -> list[dict[str, Any]]:
+def step_logs(values: list[TensorStructure], reduction: Reduction) -> list[TensorStructure]:
     """Returns the logs of a step: those of each replica, or only the reduced ones.
 
     Args:
@@ -144,7 +146,7 @@ def step_logs(values: list[Any], reduction: Reduction) -> list[dict[str, Any]]:
     return [reduced_logs(tree.map_structure(lambda *leaves: np.stack(leaves), *values), reduction)]
 
 
-def step_outputs(values: list[Any]) -> list[dict[str, Any]]:
+def step_outputs(values: list[TensorStructure]) -> list[dict[str, TensorStructure]]:
     """Returns the logs for callbacks from the predictions of a step, one for each replica.
 
     Args:

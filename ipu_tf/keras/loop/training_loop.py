@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
 
 import tensorflow as tf
 
@@ -55,8 +54,12 @@ class TrainingLoop:
 
     @contextlib.contextmanager
     def prepared(
-        self, model: StatefulModel, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Iterator[dict[str, Any]]:
+        self,
+        model: StatefulModel,
+        method: str,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Iterator[dict[str, object]]:
         """Prepares the model and the data of a method; yields the arguments of Keras' method.
 
         Args:
@@ -117,7 +120,7 @@ class TrainingLoop:
     @contextlib.contextmanager
     def _executing(
         self, model: StatefulModel, step: str, call: MethodCall
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[dict[str, object]]:
         """Sets the steps of an execution during a call; yields the call's arguments."""
         self._check_not_in_callback(model)
         compiled_steps = model.steps_per_execution
@@ -164,8 +167,8 @@ def _check_not_in_function(model: StatefulModel, method: str) -> None:
 
 
 def _arguments(
-    model: StatefulModel, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[str, Any]:
+    model: StatefulModel, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> dict[str, object]:
     """Returns the arguments of Keras' method by name, with defaults; `shuffle` without."""
     signature = adapter_of(model).loop.signature(method)
     bound = signature.bind(model, *args, **kwargs)

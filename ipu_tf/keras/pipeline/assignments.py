@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from ipu_tf.keras.adapters.graphs import GraphModel, Layer, graphs_of
 from ipu_tf.keras.pipeline.scope import check_stage
@@ -63,7 +63,7 @@ class ModelLayerPipelineStageAssignment(SequentialLayerPipelineStageAssignment):
         return self._node_index
 
     @property
-    def inbound_layers(self) -> Any:
+    def inbound_layers(self) -> InboundLayers:
         """The layer whose output the call takes, or the list of several."""
         return _inbound_layers(self._layer, self._node_index)
 
@@ -88,7 +88,9 @@ class SequentialNestedModelPipelineStageAssignment:
 
     is_nested_model = True
 
-    def __init__(self, nested_model: GraphModel, pipeline_stage_assignments: Sequence[Any]) -> None:
+    def __init__(
+        self, nested_model: GraphModel, pipeline_stage_assignments: Sequence[Assignment]
+    ) -> None:
         self._nested_model = nested_model
         self._assignments = list(pipeline_stage_assignments)
 
@@ -98,7 +100,7 @@ class SequentialNestedModelPipelineStageAssignment:
         return self._nested_model
 
     @property
-    def pipeline_stage_assignments(self) -> list[Any]:
+    def pipeline_stage_assignments(self) -> list[Assignment]:
         """The assignment of each layer of the nested model."""
         return self._assignments
 
@@ -120,7 +122,10 @@ class NestedModelPipelineStageAssignment(SequentialNestedModelPipelineStageAssig
     """
 
     def __init__(
-        self, nested_model: GraphModel, node_index: int, pipeline_stage_assignments: Sequence[Any]
+        self,
+        nested_model: GraphModel,
+        node_index: int,
+        pipeline_stage_assignments: Sequence[Assignment],
     ) -> None:
         super().__init__(nested_model, pipeline_stage_assignments)
         self._node_index = node_index
@@ -131,7 +136,7 @@ class NestedModelPipelineStageAssignment(SequentialNestedModelPipelineStageAssig
         return self._node_index
 
     @property
-    def inbound_layers(self) -> Any:
+    def inbound_layers(self) -> InboundLayers:
         """The layer whose output the call takes, or the list of several."""
         return _inbound_layers(self.nested_model, self._node_index)
 
@@ -140,7 +145,16 @@ class FunctionalNestedModelPipelineStageAssignment(NestedModelPipelineStageAssig
     """The stages of the layers of a nested model in one call of it in a functional model."""
 
 
-def _inbound_layers(layer: Layer, node_index: int) -> Any:
+Assignment: TypeAlias = (
+    SequentialLayerPipelineStageAssignment | SequentialNestedModelPipelineStageAssignment
+)
+"""The stage of a layer, or those of the layers of a nested model."""
+
+InboundLayers: TypeAlias = Layer | list[Layer | None] | None
+"""The layer that a call takes its input of, or those of several; None for inputs of a model."""
+
+
+def _inbound_layers(layer: Layer, node_index: int) -> InboundLayers:
     graphs = graphs_of(layer)
     producers = map(graphs.producer_of, graphs.operands_of(graphs.nodes(layer)[node_index]))
     layers = [None if node is None else graphs.operation_of(node) for node in producers]

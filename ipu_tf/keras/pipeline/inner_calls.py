@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 from keras import tree
 
-from ipu_tf.keras.adapters.graphs import GraphAdapter, GraphModel, Node, graphs_of
+from ipu_tf.keras.adapters.graphs import (
+    GraphAdapter,
+    GraphModel,
+    Node,
+    Structure,
+    SymbolicTensor,
+    graphs_of,
+)
 from ipu_tf.keras.pipeline.scope import outside_of_stages
 
 _CALL_ATTRIBUTE = "_ipu_tf_inner_call"
@@ -37,13 +44,16 @@ class InnerCall:
         outputs: The results of the call.
     """
 
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
+    inputs: tuple[SymbolicTensor, ...]
+    outputs: tuple[SymbolicTensor, ...]
 
 
 def symbolic_call(
-    model: GraphModel, args: Any, kwargs: Any, strategy: tf.distribute.Strategy
-) -> Any:
+    model: GraphModel,
+    args: Sequence[Structure],
+    kwargs: Mapping[str, Structure],
+    strategy: tf.distribute.Strategy,
+) -> Structure:
     """Returns the result of a model's `call` on symbolic tensors; its layers record the call.
 
     Args:
@@ -99,7 +109,7 @@ def _inner_call(
     return InnerCall(inputs=inputs, outputs=tuple(graphs.tensors_in(outputs)))
 
 
-def inputs_of(args: Any, kwargs: Any) -> str:
+def inputs_of(args: Structure, kwargs: Structure) -> str:
     """Returns the shapes and types of symbolic arguments, as text."""
     return str(
         tree.map_structure(
@@ -109,7 +119,7 @@ def inputs_of(args: Any, kwargs: Any) -> str:
     )
 
 
-def fresh(graphs: GraphAdapter, structure: Any) -> Any:
+def fresh(graphs: GraphAdapter, structure: Structure) -> Structure:
     """Returns a structure with new symbolic tensors in place of its tensors and specs."""
     return tree.map_structure(
         lambda leaf: (

@@ -10,9 +10,9 @@ operands.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import tensorflow as tf
 from keras import tree
@@ -22,6 +22,7 @@ from ipu_tf.keras.adapters.graphs import (
     GraphModel,
     Layer,
     Node,
+    Structure,
     SymbolicTensor,
     graphs_of,
 )
@@ -83,7 +84,9 @@ def graph_of(model: GraphModel) -> LayerGraph:
     return LayerGraph(model=model, invocations=walk.model(model).invocations)
 
 
-def graph_of_call(model: GraphModel, args: Sequence[Any], kwargs: dict[str, Any]) -> LayerGraph:
+def graph_of_call(
+    model: GraphModel, args: Sequence[Structure], kwargs: Mapping[str, Structure]
+) -> LayerGraph:
     """Returns the layer graph of a subclassed model, by calling its `call` once more.
 
     Args:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu_tf.internals.structures import DType
 from ipu_tf.keras.options import (
     DtypeOption,
     GradientAccumulationOptions,
@@ -106,7 +107,7 @@ class PipeliningOptions:
     optimizer_state_replicas: int = 0
     weight_replicas: int = 0
     continuous_weight_updates: bool = False
-    accumulate_outfeed_dtype: Any = None
+    accumulate_outfeed_dtype: DType | None = None
     name: str | None = None
     experimental_normalize_gradients: bool | None = None
 
@@ -121,11 +122,11 @@ class PipeliningOptions:
     @classmethod
     def of(
         cls,
-        steps: Any,
-        device_mapping: Any,
-        accumulate_outfeed: Any,
-        reduction_method: Any,
-        pipeline_arguments: Mapping[str, Any],
+        steps: object,
+        device_mapping: object,
+        accumulate_outfeed: object,
+        reduction_method: object,
+        pipeline_arguments: Mapping[str, object],
     ) -> PipeliningOptions:
         """Returns the options for the arguments of `set_pipelining_options`.
 
@@ -187,7 +188,7 @@ class PipeliningOptions:
                 )
 
 
-def _device_mapping(mapping: Any) -> tuple[int, ...] | None:
+def _device_mapping(mapping: object) -> tuple[int, ...] | None:
     if mapping is None:
         return None
     if not isinstance(mapping, list | tuple) or any(
@@ -200,7 +201,7 @@ def _device_mapping(mapping: Any) -> tuple[int, ...] | None:
     return tuple(mapping)
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     if value is not None and not isinstance(value, bool):
         raise TypeError(f"`{name}` must be True, False or None. Received: {value!r}.")
     return bool(value)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ipu_tf.keras.adapters.graphs import GraphModel, graphs_of
 
 
-def checked_checkpoints(model: GraphModel, checkpoints: Any) -> tuple[str, ...]:
+def checked_checkpoints(model: GraphModel, checkpoints: Sequence[str]) -> tuple[str, ...]:
     """Returns the names of layers after which activations are kept.
 
     Args:

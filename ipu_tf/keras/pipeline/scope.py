@@ -7,12 +7,11 @@ import functools
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf.internals import patches
-from ipu_tf.keras.adapters.graphs import Layer, graphs_of
+from ipu_tf.keras.adapters.graphs import Layer, Structure, graphs_of
 from ipu_tf.strategy import IPUStrategyV1
 
 _STAGE: ContextVar[int | None] = ContextVar("ipu_tf.keras.pipeline.stage", default=None)
@@ -90,7 +89,7 @@ def outside_of_stages() -> Iterator[None]:
         _STAGE.reset(token)
 
 
-def check_stage(stage: Any) -> int:
+def check_stage(stage: object) -> int:
     """Returns the number of a pipeline stage.
 
     Raises:
@@ -101,7 +100,7 @@ def check_stage(stage: Any) -> int:
     return stage
 
 
-def recorded_stage(layer_or_node: Any) -> int | None:
+def recorded_stage(layer_or_node: object) -> int | None:
     """Returns the stage scope in which a layer or a symbolic call's node was made, None if none."""
     return vars(layer_or_node).get(_MADE_IN)
 
@@ -130,7 +129,7 @@ def note_creation(layer: Layer) -> None:
 def _layer_creation(stock: Callable[..., Layer]) -> Callable[..., Layer]:
     """Makes layers keep the stage scope in which they are made."""
 
-    def new(cls: type[Layer], *args: Any, **kwargs: Any) -> Layer:
+    def new(cls: type[Layer], *args: object, **kwargs: object) -> Layer:
         layer = stock(cls, *args, **kwargs)
         note_creation(layer)
         return layer
@@ -138,11 +137,11 @@ def _layer_creation(stock: Callable[..., Layer]) -> Callable[..., Layer]:
     return new
 
 
-def noting_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
+def noting_calls(stock: Callable[..., Structure]) -> Callable[..., Structure]:
     """Makes layers, and their symbolic calls, keep the stage scope in which they are called."""
 
     @functools.wraps(stock)
-    def call(layer: Layer, *args: Any, **kwargs: Any) -> Any:
+    def call(layer: Layer, *args: Structure, **kwargs: Structure) -> Structure:
         graphs = graphs_of(layer)
         nodes = len(graphs.nodes(layer))
         _record(layer, _CALLED_IN)
@@ -154,7 +153,7 @@ def noting_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _record(layer_or_node: Any, what: str) -> None:
+def _record(layer_or_node: object, what: str) -> None:
     stage = _STAGE.get()
     if stage is not None:
         # Bypasses `Layer.__setattr__`, which needs an initialised layer.

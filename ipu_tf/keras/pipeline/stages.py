@@ -7,6 +7,7 @@ from typing import Any, NoReturn, cast
 
 from ipu_tf.keras.adapters.graphs import GraphModel, graphs_of
 from ipu_tf.keras.pipeline.assignments import (
+    Assignment,
     FunctionalLayerPipelineStageAssignment,
     FunctionalNestedModelPipelineStageAssignment,
     ModelLayerPipelineStageAssignment,
@@ -20,7 +21,7 @@ Stages = tuple[int | None, ...]
 """The stage of each layer invocation of a graph, None for none."""
 
 
-def assignments_of(graph: LayerGraph, stages: Stages) -> list[Any]:
+def assignments_of(graph: LayerGraph, stages: Stages) -> list[Assignment]:
     """Returns the assignments of a model's layers.
 
     Args:
@@ -30,7 +31,9 @@ def assignments_of(graph: LayerGraph, stages: Stages) -> list[Any]:
     return [_assignment(graph.model, call, stages.__getitem__) for call in graph.invocations]
 
 
-def _assignment(model: GraphModel, call: Invocation, stage_of: Callable[[int], int | None]) -> Any:
+def _assignment(
+    model: GraphModel, call: Invocation, stage_of: Callable[[int], int | None]
+) -> Assignment:
     """Returns the assignment of a call in a model; `stage_of` takes ordinals of invocations."""
     of_layer, of_nested = _classes(model)
     index = () if _is_sequential(model) else (call.node_index,)
@@ -45,7 +48,7 @@ def _always(stage: int) -> Callable[[int], int]:
     return lambda _: stage
 
 
-def stages_of(graph: LayerGraph, assignments: Any) -> tuple[int, ...]:
+def stages_of(graph: LayerGraph, assignments: Sequence[Assignment | int]) -> tuple[int, ...]:
     """Returns the stages that assignments give to the layer invocations of a graph.
 
     Args:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ipu_tf.keras.adapters.graphs import GraphModel
+from ipu_tf.keras.pipeline.assignments import (
+    Assignment,
+    ModelLayerPipelineStageAssignment,
+    SequentialLayerPipelineStageAssignment,
+    SequentialNestedModelPipelineStageAssignment,
+)
 
 _DEFAULT_LINE_LENGTH = 80
 _LEAST_LINE_LENGTH = 32
@@ -16,7 +21,7 @@ _NAMES_SHARE = 5 / 8  # Of the width beside the stages; inputs get the rest.
 
 
 def lines(
-    model: GraphModel, assignments: Sequence[Any], line_length: int | None = None
+    model: GraphModel, assignments: Sequence[Assignment], line_length: int | None = None
 ) -> Iterator[str]:
     """Returns the lines of the table. Text too long for its column continues in the next line.
 
@@ -37,7 +42,7 @@ def lines(
     return itertools.chain(_wrapped(f'Model: "{model.name}"', length), _table(assignments, length))
 
 
-def _table(assignments: Sequence[Any], length: int) -> Iterator[str]:
+def _table(assignments: Sequence[Assignment], length: int) -> Iterator[str]:
     by_call = any(hasattr(assignment, "node_index") for assignment in assignments)
     header = ("Layer (type) (node index)", "Input Layers") if by_call else ("Layer (type)",)
     rest = length - len(_STAGE)
@@ -47,7 +52,7 @@ def _table(assignments: Sequence[Any], length: int) -> Iterator[str]:
     yield from _row((*header, _STAGE), widths)
     yield "=" * length
     for assignment in assignments:
-        if assignment.is_nested_model:
+        if isinstance(assignment, SequentialNestedModelPipelineStageAssignment):
             yield ""
             yield from _wrapped(f'Nested Model: "{assignment.nested_model.name}"', length)
             yield from _table(assignment.pipeline_stage_assignments, length)
@@ -57,10 +62,10 @@ def _table(assignments: Sequence[Any], length: int) -> Iterator[str]:
     yield "_" * length
 
 
-def _cells(assignment: Any) -> tuple[str, ...]:
+def _cells(assignment: SequentialLayerPipelineStageAssignment) -> tuple[str, ...]:
     layer, stage = assignment.layer, assignment.pipeline_stage
     name = f"{layer.name} ({type(layer).__name__})"
-    if not hasattr(assignment, "node_index"):
+    if not isinstance(assignment, ModelLayerPipelineStageAssignment):
         return name, str(stage)
     inbound = assignment.inbound_layers
     inputs = inbound if isinstance(inbound, list) else [inbound]

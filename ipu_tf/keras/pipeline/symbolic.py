@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.estimates import estimates_of
-from ipu_tf.keras.adapters.graphs import GraphAdapter, GraphModel, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphAdapter, GraphModel, Structure, graphs_of
 from ipu_tf.keras.pipeline.inner_calls import fresh, inputs_of
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of_call
 
@@ -24,7 +26,7 @@ class CallGraph:
     graph: LayerGraph
 
 
-def call_graph(model: GraphModel, seen: Any, known: CallGraph | None) -> CallGraph:
+def call_graph(model: GraphModel, seen: SpecStructure, known: CallGraph | None) -> CallGraph:
     """Returns the layer graph of a built subclassed model.
 
     Args:
@@ -53,7 +55,7 @@ class LayerCalls:
     """
 
     def __init__(self) -> None:
-        self.seen_inputs: Any = None
+        self.seen_inputs: SpecStructure = None
         self._call_graph: CallGraph | None = None
 
     def graph(self, model: GraphModel) -> LayerGraph:
@@ -62,7 +64,9 @@ class LayerCalls:
         return self._call_graph.graph
 
 
-def _symbolic_inputs(model: GraphModel, seen: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _symbolic_inputs(
+    model: GraphModel, seen: SpecStructure
+) -> tuple[Sequence[Structure], Mapping[str, Structure]]:
     """Returns the arguments of the last symbolic call of a model, or of its build."""
     graphs = graphs_of(model)
     if nodes := graphs.nodes(model):
@@ -89,7 +93,7 @@ def _symbolic_inputs(model: GraphModel, seen: Any) -> tuple[tuple[Any, ...], dic
     }
 
 
-def _of_shapes(graphs: GraphAdapter, shapes: Any, dtype: str) -> Any:
+def _of_shapes(graphs: GraphAdapter, shapes: Any, dtype: str) -> Structure:
     if isinstance(shapes, dict):
         return {name: _of_shapes(graphs, shape, dtype) for name, shape in shapes.items()}
     if all(size is None or isinstance(size, int) for size in shapes):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.internals.structures import Gradient
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.replication.instance_sums import over_instances, tree_sum
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.ops import grad_util_ops
+
+_Present: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 
 class GradientAccumulator:
@@ -71,7 +74,7 @@ class GradientAccumulator:
         for total in self._sums:
             total.assign(tf.zeros_like(total))
 
-    def add(self, gradients: Sequence[Any], step: tf.Tensor, group: tf.Tensor) -> None:
+    def add(self, gradients: Sequence[Gradient], step: tf.Tensor, group: tf.Tensor) -> None:
         """Adds the gradients of one micro-batch.
 
         Args:
@@ -120,7 +123,9 @@ class GradientAccumulator:
             else:
                 total.assign(value)
 
-    def _add(self, total: tf.Variable, gradient: Any, step: tf.Tensor, group: tf.Tensor) -> None:
+    def _add(
+        self, total: tf.Variable, gradient: _Present, step: tf.Tensor, group: tf.Tensor
+    ) -> None:
         method = self._options.reduction_method
         gradient = _cast(gradient, total.dtype)
         if method is Method.RUNNING_MEAN:
@@ -170,8 +175,8 @@ class CapturedGradientCounts:
         optimizer: An optimizer that counts captured gradients, such as `ALSOptimizer`.
     """
 
-    def __init__(self, optimizer: Any) -> None:
-        self._optimizer = optimizer
+    def __init__(self, optimizer: object) -> None:
+        self._optimizer: Any = optimizer
         self._counts = tf.Variable(tf.zeros((2,)), trainable=False, name="captured_gradient_counts")
         self._present = False
 
@@ -211,7 +216,7 @@ def _sums_in_order(steps: int, replicas: Replicas) -> bool:
     return steps == 1 and replicas.groups <= in_order
 
 
-def _cast(gradient: Any, dtype: tf.DType) -> Any:
+def _cast(gradient: _Present, dtype: tf.DType) -> _Present:
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(
             tf.cast(gradient.values, dtype), gradient.indices, gradient.dense_shape
@@ -219,7 +224,7 @@ def _cast(gradient: Any, dtype: tf.DType) -> Any:
     return tf.cast(gradient, dtype)
 
 
-def _scale(gradient: Any, factor: tf.Tensor) -> Any:
+def _scale(gradient: _Present, factor: tf.Tensor) -> _Present:
     if isinstance(gradient, tf.IndexedSlices):
         scaled = gradient.values * tf.cast(factor, gradient.values.dtype)
         return tf.IndexedSlices(scaled, gradient.indices, gradient.dense_shape)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 from keras import tree
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.keras.replication.instance_values import gathered
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.processes.instances import instances
 
 
-def of_whole_group(batches: Any, replicas: Replicas, *, name: str) -> Any:
+def of_whole_group(batches: TensorStructure, replicas: Replicas, *, name: str) -> TensorStructure:
     """Returns the batches of all replicas of a group, with a first axis for the replicas.
 
     Args:
@@ -26,7 +25,7 @@ def of_whole_group(batches: Any, replicas: Replicas, *, name: str) -> Any:
     if replicas.local == 1:
         leaves = [leaf[tf.newaxis] for leaf in leaves]
 
-    def exchange(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    def exchange(*arrays: np.ndarray) -> list[np.ndarray]:
         start = instances().index - replicas.place
         members = range(start, start + replicas.span)
         return gathered(arrays, name=f"batches of {name}", members=members)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -53,7 +52,7 @@ def over_instances(
     """
     shapes = [value.shape[1:] for value in values]
 
-    def exchange(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    def exchange(*arrays: np.ndarray) -> list[np.ndarray]:
         job = communicator()
         if job is None:
             raise RuntimeError("This process is the only one of its job.")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ipu_tf.processes.calls import CollectiveCall
 from ipu_tf.processes.job import communicator
 
-Array = np.ndarray[Any, Any]
 
-
-def gathered(arrays: Sequence[Array], *, name: str, members: range | None = None) -> list[Array]:
+def gathered(
+    arrays: Sequence[np.ndarray], *, name: str, members: range | None = None
+) -> list[np.ndarray]:
     """Returns the arrays of instances, one after the other along their first axes.
 
     Args:

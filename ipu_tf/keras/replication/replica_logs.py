@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 from keras import tree
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 from ipu_tf.keras.replication.instance_values import gathered
 from ipu_tf.processes.reduction_tree import reduced
 
-Array = np.ndarray[Any, Any]
 
-
-def reduced_logs(logs: Any, reduction: Reduction) -> Any:
+def reduced_logs(logs: TensorStructure, reduction: Reduction) -> TensorStructure:
     """Returns the logs of a step, the same bits for any number of instances.
 
     Args:
         logs: A structure of values with a first axis, that of the replicas.
         reduction: How the values of replicas are reduced.
     """
-    reduce: Callable[[Array], Any] = {
+    reduce: Callable[[np.ndarray], np.ndarray] = {
         Reduction.NONE: lambda values: values[-1],
         Reduction.LIST: lambda values: values if len(values) > 1 else values[-1],
         Reduction.SUM: _sum,
@@ -32,7 +30,9 @@ def reduced_logs(logs: Any, reduction: Reduction) -> Any:
     return tree.map_structure(lambda leaf: reduce(np.asarray(leaf)), logs)
 
 
-def of_all_instances(logs: Mapping[str, Any], *, name: str) -> Mapping[str, Any]:
+def of_all_instances(
+    logs: Mapping[str, TensorStructure], *, name: str
+) -> Mapping[str, TensorStructure]:
     """Returns the logs of the replicas of all instances; in a process alone, those given.
 
     Args:
@@ -42,9 +42,9 @@ def of_all_instances(logs: Mapping[str, Any], *, name: str) -> Mapping[str, Any]
     if not logs:
         return logs
     found = gathered([np.asarray(leaf) for leaf in tree.flatten(logs)], name=name)
-    joined: Mapping[str, Any] = tree.pack_sequence_as(logs, found)
+    joined: Mapping[str, TensorStructure] = tree.pack_sequence_as(logs, found)
     return joined
 
 
-def _sum(values: Array) -> Any:
+def _sum(values: np.ndarray) -> np.ndarray:
     return reduced(dict(enumerate(values)), len(values), operator.add)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any
 
 from ipu_tf.keras.saving import options_config
 from ipu_tf.keras.training_state import StatefulModel
@@ -38,7 +37,7 @@ class OptionFiles:
         if options:
             (Path(folder) / _ASSET).write_text(json.dumps(options))
 
-    def kept_options(self, model: StatefulModel) -> dict[str, Any]:
+    def kept_options(self, model: StatefulModel) -> dict[str, object]:
         """Returns the options of a model that are about to be written; warns about others."""
         unkept = options_config.unkept_options(model.ipu_training_state)
         if not self._warnings.issuperset(unkept):

@@ -29,7 +29,7 @@ _ACCUMULATION = (
 _PIPELINING = (*_ACCUMULATION, "device_mapping", "accumulate_outfeed")
 
 
-def options_of(model: StatefulModel) -> dict[str, Any]:
+def options_of(model: StatefulModel) -> dict[str, object]:
     """Returns the options of a model that files keep, as plain values by name, without defaults.
 
     Args:
@@ -57,7 +57,7 @@ def unkept_options(state: TrainingState) -> tuple[str, ...]:
     )
 
 
-def set_options(model: StatefulModel, options: Mapping[str, Any]) -> None:
+def set_options(model: StatefulModel, options: Mapping[str, object]) -> None:
     """Sets the options of a loaded model.
 
     Args:
@@ -68,8 +68,9 @@ def set_options(model: StatefulModel, options: Mapping[str, Any]) -> None:
         ValueError: The stages do not match the model's layers, or these cannot be seen.
     """
     model.ipu_training_state = _with_options(model.ipu_training_state, options)
-    if "pipeline_stages" in options:
-        _set_stages(model, tuple(options["pipeline_stages"]))
+    kept: Mapping[str, Any] = options
+    if "pipeline_stages" in kept:
+        _set_stages(model, tuple(kept["pipeline_stages"]))
 
 
 def _with_options(state: TrainingState, options: Mapping[str, Any]) -> TrainingState:

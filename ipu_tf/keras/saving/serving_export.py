@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict, Unpack
 
 import tensorflow as tf
 from keras import tree
 
+from ipu_tf.internals.structures import DType, SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.estimates import estimates_of
+from ipu_tf.keras.adapters.graphs import Structure
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.lengths import positive_integer
 from ipu_tf.keras.data.narrowing import NARROWER
 from ipu_tf.keras.data.step_specs import input_specs
 from ipu_tf.keras.steps.own_steps import step_of_loop
 from ipu_tf.keras.training_state import StatefulModel
-from ipu_tf.serving.export import export_step
+from ipu_tf.serving.export import Names, Signature, Step, export_step
 from ipu_tf.serving.serving_step import Arguments, ServedStep
 from ipu_tf.serving.signatures import StepSignature
+
+
+class StepsAndNames(TypedDict):
+    """The arguments of `export_for_ipu_serving` that are those of `export_single_step`, too."""
+
+    output_names: Names | None
+    preprocessing_step: Step | None
+    preprocessing_step_signature: Signature | None
+    postprocessing_step: Step | None
+    postprocessing_step_signature: Signature | None
+    purge_export_dir: bool
 
 
 def export_model(
     model: StatefulModel,
     export_dir: str | os.PathLike[str],
     batch_size: int | None,
-    **steps_and_names: Any,
-) -> Any:
+    **steps_and_names: Unpack[StepsAndNames],
+) -> tf.types.experimental.GenericFunction:
     """Writes a SavedModel of a model; see `IPUExtensions.export_for_ipu_serving`.
 
     Args:
@@ -48,7 +61,7 @@ def export_model(
         tf.TensorSpec(spec.shape, spec.dtype, name) for spec, name in zip(flat, names, strict=True)
     )
 
-    def arguments(inputs: Sequence[Any]) -> Arguments:
+    def arguments(inputs: Sequence[TensorStructure]) -> Arguments:
         batch = tree.pack_sequence_as(structure, list(inputs))
         # As `predict` gives it: in a tuple, structures are not taken for inputs and targets.
         return ((batch,) if tree.is_nested(structure) else batch,), {}
@@ -65,7 +78,7 @@ def export_model(
         return export_step(served, export_dir, strategy=strategy, **steps_and_names)
 
 
-def _specs(model: Any, batch_size: int | None) -> Any:
+def _specs(model: StatefulModel, batch_size: int | None) -> SpecStructure:
     """Returns the specs of a batch of a model's inputs, in the model's structure."""
     estimate = estimates_of(model)
     declared, seen = estimate.inputs, None
@@ -82,12 +95,12 @@ def _specs(model: Any, batch_size: int | None) -> Any:
     )
 
 
-def _narrow_spec(shape: Any, dtype: Any) -> tf.TensorSpec:
+def _narrow_spec(shape: Sequence[int], dtype: DType) -> tf.TensorSpec:
     name = tf.as_dtype(dtype).name
     return tf.TensorSpec(shape, NARROWER.get(name, name))
 
 
-def _known_batch_size(model: StatefulModel, inputs: Any) -> int:
+def _known_batch_size(model: StatefulModel, inputs: Structure) -> int:
     shapes = [tuple(one.shape) for one in tree.flatten(inputs) if one is not None]
     if not shapes or not shapes[0] or shapes[0][0] is None:
         raise ValueError(

@@ -6,12 +6,14 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from ipu_tf.base import spans
 from ipu_tf.base.whole_files import written_beside
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.processes.job import acting_alone
+
+FilePath: TypeAlias = str | os.PathLike[str]
 
 _FILES = (".keras", ".h5", ".hdf5")
 """The ends of paths that Keras writes one file to; others are folders, or begin several names."""
@@ -28,14 +30,16 @@ def files_of(model: StatefulModel, method: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def written_by(model: StatefulModel, method: str, path: Any, *, is_file: bool) -> Iterator[Any]:
+def written_by(
+    model: StatefulModel, method: str, path: FilePath, *, is_file: bool
+) -> Iterator[FilePath]:
     """Yields the path that a method of a model writes to; see `files_of` and `written_whole`."""
     with files_of(model, method), written_whole(path, is_file=is_file) as written:
         yield written
 
 
 @contextlib.contextmanager
-def written_whole(path: Any, *, is_file: bool) -> Iterator[Any]:
+def written_whole(path: FilePath, *, is_file: bool) -> Iterator[FilePath]:
     """Yields the path to write a file to, which replaces the one of the given path at the end.
 
     A process that is killed, or that finds the disk full, leaves the earlier file as it is.

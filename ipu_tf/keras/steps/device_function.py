@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
-Step = Callable[..., Any]
+from ipu_tf.internals.structures import TensorStructure
+
+Step = Callable[..., TensorStructure]
 """A batch of data to the logs of a step, or to the predictions."""
 
 
@@ -15,7 +16,7 @@ def run_with(strategy: tf.distribute.Strategy, step: Step) -> Step:
     """Returns a function that runs `step` on a batch as a program of the device."""
 
     @tf.autograph.experimental.do_not_convert
-    def run_step(batch: Any) -> Any:
+    def run_step(batch: TensorStructure) -> TensorStructure:
         return strategy.run(step, args=(batch,))
 
     return run_step

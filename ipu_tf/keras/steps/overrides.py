@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ipu_tf.keras.adapters.models import OptimizerAdapter, adapter_of
 from ipu_tf.keras.training_state import StatefulModel
@@ -12,7 +12,7 @@ from ipu_tf.keras.training_state import StatefulModel
 _GIVEN_BY_KERAS = ("training", "mask")
 """Arguments of `call` that Keras gives where a model takes them."""
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 _SWITCH_OFF = (
     "To use the function of the model, set `enable_keras_extensions=False` when the strategy is "
@@ -20,7 +20,7 @@ _SWITCH_OFF = (
 )
 
 
-_OF_LOOP: set[Any] = set()
+_OF_LOOP: set[object] = set()
 """What the IPU's loop runs unless a model overrides it."""
 
 

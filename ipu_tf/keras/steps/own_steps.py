@@ -6,11 +6,12 @@ The loop runs such a step in place of its own, as it is.
 from __future__ import annotations
 
 import types
-from typing import Any
 
 import tensorflow as tf
 from keras import tree
 
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
+from ipu_tf.keras.adapters.graphs import GraphModel
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.device_function import Step
@@ -36,7 +37,7 @@ def own_step(model: StatefulModel, name: str) -> Step:
         name: "train_step", "test_step" or "predict_step".
     """
 
-    def step(model: StatefulModel, batch: Any) -> Any:
+    def step(model: StatefulModel, batch: TensorStructure) -> TensorStructure:
         results = adapter_of(model).step(name)(_copied(batch))
         if name != "predict_step" and not isinstance(results, dict):
             raise TypeError(
@@ -50,7 +51,7 @@ def own_step(model: StatefulModel, name: str) -> Step:
     return types.MethodType(step, model)
 
 
-def build_by_tracing(model: StatefulModel, name: str, batch: Any) -> None:
+def build_by_tracing(model: GraphModel, name: str, batch: SpecStructure) -> None:
     """Creates those variables that a step of a model uses and that do not exist yet.
 
     Only the step shows how the layers of a model are called: it is traced, and does not run.
@@ -65,7 +66,7 @@ def build_by_tracing(model: StatefulModel, name: str, batch: Any) -> None:
         strategy = tf.distribute.get_strategy()
     adapter_of(model).adopt_optimizers()
 
-    def trace(batch: Any) -> Any:
+    def trace(batch: TensorStructure) -> object:
         # Optimizers update weights only in a replica context.
         step = adapter_of(model).step(name)
         return strategy.extended.call_for_each_replica(step, args=(_copied(batch),))
@@ -74,12 +75,12 @@ def build_by_tracing(model: StatefulModel, name: str, batch: Any) -> None:
         tf.function(trace, autograph=False).get_concrete_function(batch)
 
 
-def _copied(batch: Any) -> Any:
+def _copied(batch: TensorStructure) -> TensorStructure:
     """Returns a batch in dictionaries and lists of its own, which a step may change."""
     return tree.map_structure(lambda leaf: leaf, batch)
 
 
-def _tensors(model: StatefulModel, name: str, results: Any) -> Any:
+def _tensors(model: StatefulModel, name: str, results: object) -> TensorStructure:
     """Returns the results of a step as tensors, numbers included."""
     tensors = []
     for path, leaf in tree.flatten_with_path(results):

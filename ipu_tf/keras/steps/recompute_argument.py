@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.runtime.programs import device_programs
@@ -14,12 +14,16 @@ Recompute: TypeAlias = bool | Literal["auto"] | Sequence[str] | None
 """Whether a step recomputes: always, never, as memory needs, between layers, or as configured."""
 
 
-def check_recompute(recompute: Any) -> None:
+def check_recompute(recompute: object) -> None:
     """Raises a ValueError unless a value is a `Recompute`."""
     if recompute is None or isinstance(recompute, bool) or recompute == "auto":
         return
-    is_list = isinstance(recompute, Sequence) and not isinstance(recompute, str)
-    if not is_list or not all(isinstance(layer, str) and layer for layer in recompute):
+    are_names = (
+        isinstance(recompute, Sequence)
+        and not isinstance(recompute, str)
+        and all(isinstance(layer, str) and layer for layer in recompute)
+    )
+    if not are_names:
         raise ValueError(
             '`recompute` must be True, False, "auto", None, or the names of layers after which '
             f"activations are kept. Received: {recompute!r}."

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from ipu_tf import config as configuration
 from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
-from ipu_tf.keras.adapters.estimates import estimates_of
+from ipu_tf.internals.structures import SpecStructure
+from ipu_tf.keras.adapters.estimates import TrainableModel, estimates_of
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.options import GradientAccumulationOptions
@@ -32,8 +32,8 @@ def trace_training(
     *,
     batch_size: int,
     config: IPUConfig | None = None,
-    inputs: Any = None,
-    targets: Any = None,
+    inputs: SpecStructure = None,
+    targets: SpecStructure = None,
     accumulation: GradientAccumulationOptions,
 ) -> tuple[TracedStep, tuple[str, ...]]:
     """Returns the train step of a model as the compiler gets it, and the assumptions made for it.
@@ -63,7 +63,7 @@ def trace_training(
     return found[0], notes
 
 
-def check_batch_axis(batch_axis: Any) -> None:
+def check_batch_axis(batch_axis: object) -> None:
     """Raises a ValueError unless a batch axis is 0 or None."""
     if batch_axis is not None and (isinstance(batch_axis, bool) or batch_axis != 0):
         raise ValueError(
@@ -79,7 +79,9 @@ def estimated_device(config: IPUConfig | None) -> DeviceConfiguration:
 
 
 @contextlib.contextmanager
-def trainable(model: Any, *, ours: bool) -> Iterator[tuple[Any, tuple[str, ...]]]:
+def trainable(
+    model: TrainableModel, *, ours: bool
+) -> Iterator[tuple[TrainableModel, tuple[str, ...]]]:
     """Yields a compiled model and the assumptions made for it; restores a user's own optimizer."""
     if not model.compiled:
         yield _compiled(model)
@@ -92,7 +94,7 @@ def trainable(model: Any, *, ours: bool) -> Iterator[tuple[Any, tuple[str, ...]]
         yield model, ()
 
 
-def _compiled(model: Any) -> tuple[Any, tuple[str, ...]]:
+def _compiled(model: TrainableModel) -> tuple[TrainableModel, tuple[str, ...]]:
     """Returns a compiled model of the same layers, and the assumptions made for it."""
     if not getattr(model, "inputs", None):
         raise ValueError(
@@ -105,7 +107,9 @@ def _compiled(model: Any) -> tuple[Any, tuple[str, ...]]:
     return compiled, (assumed,)
 
 
-def training_data(model: Any, specs: Any, targets: Any, batch_size: int | None) -> Any:
+def training_data(
+    model: TrainableModel, specs: SpecStructure, targets: SpecStructure, batch_size: int | None
+) -> SpecStructure:
     """Builds the parts of a model that a train step needs; returns the specs of its batch.
 
     A model's own step gets the inputs alone if the model has no `call` to infer the targets from.

@@ -12,12 +12,12 @@ import functools
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 from keras import tree
 
 from ipu_tf.feeds import shared_programs
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.models import ModelAdapter, StepBatch
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, GradientAccumulator
@@ -75,7 +75,9 @@ class WeightUpdate:
         if self._gradient_counts is not None:
             self._gradient_counts.reset()
 
-    def add(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
+    def add(
+        self, batch: TensorStructure, group: tf.Tensor, micro_batch: tf.Tensor
+    ) -> TensorStructure:
         """Adds the gradients of a group's micro-batches; see `TrainingSteps.step`."""
         model = self._model
         x, _, _ = model.unpacked(batch)
@@ -107,8 +109,13 @@ class WeightUpdate:
         step_scopes.optimizer_of(self._model).apply(pairs, **captured)
 
     def _loss_and_logs(
-        self, tape: tf.GradientTape, batch: Any, outputs: Any, replica: tf.Tensor, member: int
-    ) -> tuple[tf.Tensor, Any]:
+        self,
+        tape: tf.GradientTape,
+        batch: TensorStructure,
+        outputs: TensorStructure,
+        replica: tf.Tensor,
+        member: int,
+    ) -> tuple[tf.Tensor, TensorStructure]:
         """Returns the loss and the logs of a group's member on its part of the batch."""
         model, metrics = self._model, self._replicas.metrics
         part = tree.map_structure(lambda leaf: self._part(leaf, member), (batch, outputs))
@@ -130,7 +137,7 @@ class WeightUpdate:
             return contextlib.nullcontext()
         return shared_programs.of_member(member)
 
-    def _part(self, leaf: Any, member: int) -> Any:
+    def _part(self, leaf: tf.Tensor | None, member: int) -> tf.Tensor | None:
         """Returns a member's rows of a tensor of the whole group."""
         if leaf is None or self._replicas.group == 1:
             return leaf
@@ -170,7 +177,7 @@ class TrainingSteps:
         """Begins a new weight update."""
         self._weight_update.reset()
 
-    def note_program(self, step: Any) -> None:
+    def note_program(self, step: tf.types.experimental.ConcreteFunction) -> None:
         """Makes instances see that their steps are the same program.
 
         Args:
@@ -180,7 +187,9 @@ class TrainingSteps:
             self._weight_update.accumulator.program = fingerprint(step.name)
 
     @tf.autograph.experimental.do_not_convert
-    def step(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
+    def step(
+        self, batch: TensorStructure, group: tf.Tensor, micro_batch: tf.Tensor
+    ) -> TensorStructure:
         """Adds the gradients of a group's micro-batches to the accumulator.
 
         Args:
@@ -205,7 +214,9 @@ class TrainingSteps:
         self._weight_update.accumulator.join()
         self._run(UpdateRuns(), self._weight_update.apply)
 
-    def _run(self, runs: UpdateRuns, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _run(
+        self, runs: UpdateRuns, function: Callable[..., object], *arguments: TensorStructure
+    ) -> TensorStructure:
         with device_programs.on_host(), device_programs.updating(runs):
             return self._strategy.run(_train_step(self._model.stock, function), args=arguments)
 
@@ -240,7 +251,7 @@ class DeviceStep:
             with placeholder_variables():
                 self._weight_update = WeightUpdate(model, accumulation, Replicas())
 
-    def trace(self, batch_spec: Any) -> None:
+    def trace(self, batch_spec: SpecStructure) -> None:
         """Traces the step; the strategy keeps its program.
 
         Args:
@@ -259,8 +270,10 @@ class DeviceStep:
         number = tf.TensorSpec((), tf.int32)
         tf.function(run, autograph=False).get_concrete_function(batch_spec, number)
 
-    def _run(self, weight_update: WeightUpdate, batch: Any, micro_batch: tf.Tensor) -> Any:
-        def step_and_update(batch: Any) -> Any:
+    def _run(
+        self, weight_update: WeightUpdate, batch: TensorStructure, micro_batch: tf.Tensor
+    ) -> TensorStructure:
+        def step_and_update(batch: TensorStructure) -> TensorStructure:
             logs = weight_update.add(batch, tf.constant(0), micro_batch)
             weight_update.apply()
             return logs
@@ -271,10 +284,10 @@ class DeviceStep:
             )
 
 
-def _train_step(model: object, function: Callable[..., Any]) -> types.MethodType:
+def _train_step(model: object, function: Callable[..., object]) -> types.MethodType:
     """Returns a function as a train step of a model, so that its program has that name."""
 
-    def train_step(model: object, *arguments: Any) -> Any:
+    def train_step(model: object, *arguments: TensorStructure) -> object:
         del model
         return function(*arguments)
 

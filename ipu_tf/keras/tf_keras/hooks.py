@@ -56,7 +56,7 @@ def _build_for_batch(model: TfKerasHooks, step: str, arguments: Mapping[str, Any
     while given[-1] is None:  # A step of the model's own takes as many parts as are given.
         given.pop()
     batch = batch_spec(tuple(given))
-    are_arrays = all(spec is not None for spec in tree.flatten(batch[0]))
+    are_arrays = all(spec is not None for spec in tree.flatten(batch_spec(given[0])))
     if are_arrays and not is_built_for(model, step):
         build_by_tracing(model, step, batch)
 
@@ -108,7 +108,7 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         return strategy_in_force(super().distribute_strategy)
 
     @property
-    def compiled(self) -> bool:
+    def compiled(self) -> bool:  # type: ignore[override] # That of tf_keras cannot be set, either.
         """Whether `compile` was called."""
         return is_compiled(self)
 

@@ -75,7 +75,7 @@ class TfKerasLoop:
         steps: int | None,
         epochs: int,
         shuffle: bool,
-        class_weight: object,
+        class_weight: Mapping[int, float] | None,
     ) -> TfKerasBatches:
         """Returns the batches that the loop makes of data."""
         x = data["x"]

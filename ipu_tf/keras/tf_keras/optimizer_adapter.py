@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import tensorflow as tf
 import tf_keras
 
-from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.internals.structures import Gradient, TensorStructure
 from ipu_tf.internals.tf_keras import dense, own_minimize
-from ipu_tf.keras.adapters.models import Gradient, Weight
+from ipu_tf.keras.adapters.models import Weight
 from ipu_tf.keras.tf_keras import loss_scaling
 from ipu_tf.keras.tf_keras.layer_calls import update, work
 from ipu_tf.programs.op_names import LOSS

@@ -53,7 +53,7 @@ def _saved_model_loading(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def load(*args: Any, **kwargs: Any) -> Any:
         model = stock(*args, **kwargs)
-        options = saved_model_metadata(model).get(ENTRY) if is_ours(model) else None
+        options: Any = saved_model_metadata(model).get(ENTRY) if is_ours(model) else None
         if options is not None:
             set_options(model, options)
         return model
