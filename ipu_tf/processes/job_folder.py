@@ -12,6 +12,7 @@ import logging
 import os
 import pickle
 import shutil
+import socket
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +40,8 @@ def make_job_folder(token: str) -> Path | None:
     Returns:
         None if there is none: the disk is full, or the folder is another user's.
     """
-    folder = Path(tempfile.gettempdir()) / f"ipu_tf-job-{token}"
+    # Hosts may share the folder of temporary files.
+    folder = Path(tempfile.gettempdir()) / f"ipu_tf-job-{token}-{socket.gethostname()}"
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=_PRIVATE)

@@ -58,6 +58,15 @@ def test_equal_programs_are_compiled_once_a_host(tmp_path):
     assert len(reported) == 1
 
 
+def test_what_does_not_depend_on_a_collective_goes_on_while_it_waits():
+    ended = run_instances(2, WORKER, "in_the_background")
+    assert ended.status == 0, ended.text
+    (told,) = re.findall(r"SECONDS of 0 (\S+) (\S+) (\S+)", ended.text)
+    alone, together, late = map(float, told)
+    # One after the other they would take the sum.
+    assert together < alone + late - 0.5 * min(alone, late), told
+
+
 def test_logs_are_those_of_all_instances():
     found = re.findall(r"LOGS of \d (.*)", run("fit").text)
     assert len(found) == 2

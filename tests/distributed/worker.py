@@ -9,6 +9,7 @@ import pathlib
 import resource
 import signal
 import sys
+import time
 import warnings
 
 import keras
@@ -141,6 +142,32 @@ def collectives():
         found, numbers = strategy.run(program)
         assert numbers.numpy() == sum(range(total))
     publish(found)
+
+
+def in_the_background():
+    """A sum for which instance 0 waits, while it computes what does not depend on it."""
+    strategy, seconds = strategy_of_job(), 4.0
+    x = tf.constant(np.random.default_rng(1).random((512, 512)), tf.float32)
+
+    @tf.function
+    def program(count):
+        total, product = cross_replica_ops.cross_replica_sum(x), x
+        for _ in tf.range(count):
+            product = tf.matmul(product, x) * 1e-3
+        return total[0, 0], product[0, 0]
+
+    def took(count, *, late=0.0):
+        popdist.synchronize()
+        start = time.monotonic()
+        time.sleep(late if JOB.index else 0.0)
+        strategy.run(program, args=(tf.constant(count),))
+        return time.monotonic() - start
+
+    took(8)
+    count = max(8, int(64 * seconds / took(64)))
+    count = int(distributed.broadcast(count).numpy())
+    alone, together = took(count), took(count, late=seconds)
+    print(f"SECONDS of {JOB.index} {alone:.2f} {together:.2f} {seconds}", flush=True)
 
 
 def steps():

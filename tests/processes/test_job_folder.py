@@ -79,7 +79,9 @@ def test_all_instances_of_a_host_make_one_folder(tmp_path, monkeypatch):
     (made / "program").write_bytes(b"1")
     remove_job_folder(made)
     assert not made.exists()
-    (tmp_path / "ipu_tf-job-4567").write_text("somebody else's")
+    monkeypatch.setattr("socket.gethostname", lambda: "another")
+    assert make_job_folder("0123") != made
+    (tmp_path / "ipu_tf-job-4567-another").write_text("somebody else's")
     assert make_job_folder("4567") is None
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     assert make_job_folder("0123") is None
