@@ -26,12 +26,6 @@ _WORKERS = (
     "here. Use PopDistStrategy, in a job that poprun starts"
 )
 _DATASETS = "Datasets and variables are not written in the vendor's format. Use tf.data's save"
-_TILE_LIBRARY = (
-    "It would need the library of `library_path`, which is linked against the vendor's Poplar, and "
-    "the codelets of `gp_path`, which are machine code of the real chip. Neither runs here. Write "
-    "the operation with TensorFlow's ops, which are lowered to tiles, and its gradient with "
-    "tf.custom_gradient"
-)
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {
@@ -43,7 +37,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ipu_pipeline_estimator": _ESTIMATORS,
         "ipu.ipu_run_config": _ESTIMATORS,
         "ipu.keras_extensions": _KERAS_INTERNAL,
-        "ipu.ops.custom_ops.precompiled_user_op": _TILE_LIBRARY,
         "ipu.ops.f8_ops": _FLOAT8,
         "ipu.ops.op_util": _DESCRIPTORS,
         "ipu.ops.pipelining_ops.PipelineStageOptions.get_proto": _DESCRIPTORS,

@@ -1,24 +1,19 @@
-"""Operations of the user: expressions of elements, and functions of libraries that the host runs.
-
-A library is C++ built with g++; its functions take `std::vector` and `std::string` by reference.
-This module passes them as g++'s standard library lays them out in memory.
-"""
+"""Operations of the user: expressions of elements, functions of libraries that the host runs, and
+ops written for Poplar."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.ops.functions.host_function import HostFunction
+from ipu_tf.ops.kernels import user_op
+from ipu_tf.poplar.user_ops import UserOpCall
 
-__all__ = ["codelet_expression_op", "cpu_user_operation"]
+__all__ = ["codelet_expression_op", "cpu_user_operation", "precompiled_user_op"]
 
 
 @tf.autograph.experimental.do_not_convert
@@ -84,19 +79,14 @@ def cpu_user_operation(
     Raises:
         ValueError: The library or the function does not exist, or an argument is out of its range.
     """
-    for argument, text in (
-        ("attributes", attributes),
-        ("gradient_attributes", gradient_attributes),
-    ):
-        if text is not None and not isinstance(text, str):
-            raise ValueError(
-                f"cpu_user_operation '{name}': `{argument}` must be a str. Received: {text!r}."
-            )
+    face = f"cpu_user_operation '{name}'"
+    _check_texts(face, attributes=attributes, gradient_attributes=gradient_attributes)
     tensors = [tf.convert_to_tensor(value) for value in inputs]
-    forward = _HostFunction(library_path, op_name, name, attributes or "")
-    backward = _HostFunction(library_path, f"{op_name}_grad", name, gradient_attributes or "")
-    wanted = _wanted(name, inputs_with_gradients, len(tensors))
-    specs = _specs(name, outs)
+    forward = HostFunction(library_path, op_name, name, attributes or "")
+    backward = HostFunction(library_path, f"{op_name}_grad", name, gradient_attributes or "")
+    wanted = _wanted(face, inputs_with_gradients, len(tensors))
+    specs = _specs(face, outs)
+    _check_static(face, specs)
     forward.check()
 
     @tf.custom_gradient
@@ -119,127 +109,81 @@ def cpu_user_operation(
     return list(operation(*tensors))
 
 
-@dataclass(frozen=True, slots=True)
-class _HostFunction:
-    """A function of a shared library.
+@tf.autograph.experimental.do_not_convert
+def precompiled_user_op(
+    inputs: Sequence[tf.Tensor],
+    library_path: str,
+    gp_path: str = "",
+    outs: Mapping[str, Sequence[object]] | None = None,
+    name: str = "UserOp",
+    op_name: str = "Build",
+    separate_gradients: bool = False,
+    inputs_with_gradients: Sequence[int] | None = None,
+    attributes: str | None = None,
+    gradient_attributes: str | None = None,
+) -> list[tf.Tensor]:
+    """Returns the outputs of an op that C++ code for Poplar builds (docs/poplar.md).
 
-    Attributes:
-        path: Path of the library.
-        symbol: Name of the function.
-        operation: Name of the operation, for errors and for the function.
+    The code runs in this process, as the user: pass libraries and codelets that you trust.
+
+    Args:
+        inputs: Tensors.
+        library_path: Path of the shared library, or of its C++ source, which is compiled.
+        gp_path: Path of codelets that the op needs, a .gp file or C++; "" for none.
+        outs: "output_types" and "output_shapes" of the outputs, lists; None for no outputs.
+        name: Name of the operation, and of its steps in reports.
+        op_name: Name of the function that builds the op; that of its gradient is `{op_name}_grad`.
+        separate_gradients: Whether the gradient is built once for each input.
+        inputs_with_gradients: Numbers of the inputs that have a gradient; all of them if None.
         attributes: Text that the function receives.
+        gradient_attributes: Text that the gradient receives.
+
+    Returns:
+        The list of outputs.
+
+    Raises:
+        ValueError: The library cannot be loaded or compiled, its functions are not those of the
+            API, building the op fails, or an argument is out of its range.
     """
-
-    path: str
-    symbol: str
-    operation: str
-    attributes: str
-
-    def check(self) -> None:
-        """Raises an error if the library cannot be loaded, or lacks the function."""
-        self._loaded()
-
-    def outputs(
-        self, tensors: Sequence[tf.Tensor], specs: Sequence[tf.TensorSpec]
-    ) -> list[tf.Tensor]:
-        """Returns the outputs of a call, of the shapes and dtypes of `specs`."""
-        results = tf.nest.flatten(self.call(tensors, specs))
-        for result, spec in zip(results, specs, strict=True):
-            result.set_shape(spec.shape)
-        return results
-
-    def call(self, tensors: Sequence[tf.Tensor], specs: Sequence[tf.TensorSpec]) -> Any:
-        """Calls the function on the host."""
-
-        def on_host(*data: np.ndarray) -> list[np.ndarray]:
-            return self._called([np.ascontiguousarray(each) for each in data], specs)
-
-        types = [spec.dtype for spec in specs]
-        return tf.numpy_function(on_host, list(tensors), types, name=self.operation)
-
-    def _called(
-        self, data: Sequence[np.ndarray], specs: Sequence[tf.TensorSpec]
-    ) -> list[np.ndarray]:
-        outputs = [np.empty(tuple(spec.shape), spec.dtype.as_numpy_dtype) for spec in specs]
-        pointers = (ctypes.c_void_p * len(data))(*(each.ctypes.data for each in data))
-        targets = (ctypes.c_void_p * len(outputs))(*(each.ctypes.data for each in outputs))
-        sizes = (ctypes.c_uint32 * len(data))(*(each.size for each in data))
-        arguments = [_vector(pointers), _vector(sizes), _vector(targets)]
-        texts = [_string(self.attributes), _string(self.operation)]
-        self._loaded()(*map(ctypes.byref, (*arguments, *texts)))
-        return outputs
-
-    def _loaded(self) -> Any:
-        try:
-            library = _library(os.path.abspath(self.path))
-        except OSError as error:
-            raise ValueError(
-                f"cpu_user_operation '{self.operation}' cannot load the library of `library_path`: "
-                f"{error}. Build it by `g++ -shared -fPIC`, without the vendor's headers. "
-                f"Received: library_path={self.path!r}."
-            ) from error
-        try:
-            function = library[self.symbol]
-        except AttributeError as error:
-            raise ValueError(
-                f"cpu_user_operation '{self.operation}': the library {self.path!r} has no function "
-                f'`{self.symbol}`. Declare it as extern "C".'
-            ) from error
-        function.restype = None
-        return function
-
-
-class _Vector(ctypes.Structure):
-    """A `std::vector`."""
-
-    _fields_ = (
-        ("begin", ctypes.c_void_p),
-        ("end", ctypes.c_void_p),
-        ("capacity", ctypes.c_void_p),
+    face = f"precompiled_user_op '{name}'"
+    _check_texts(face, attributes=attributes, gradient_attributes=gradient_attributes)
+    tensors = [tf.convert_to_tensor(value) for value in inputs]
+    specs = _specs(face, outs)
+    call = UserOpCall(
+        library=str(library_path),
+        codelets=str(gp_path or ""),
+        function=op_name,
+        label=name,
+        attributes=attributes or "",
     )
-
-
-class _String(ctypes.Structure):
-    """A `std::string`, whose characters are elsewhere."""
-
-    _fields_ = (
-        ("characters", ctypes.c_char_p),
-        ("length", ctypes.c_size_t),
-        ("capacity", ctypes.c_size_t),
-        ("unused", ctypes.c_size_t),
+    op = user_op.UserOp(
+        call=call,
+        gradient_attributes=gradient_attributes or "",
+        separate_gradients=separate_gradients,
+        wanted=tuple(_wanted(face, inputs_with_gradients, len(tensors))),
     )
+    return [result for result in user_op.user_op(op, tensors, specs) if result is not None]
 
 
-def _vector(items: ctypes.Array) -> _Vector:
-    """Returns a vector over an array, which has to outlive it."""
-    begin = ctypes.addressof(items)
-    end = begin + ctypes.sizeof(items)
-    return _Vector(begin, end, end)
+def _check_texts(face: str, **texts: object) -> None:
+    for argument, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise ValueError(f"{face}: `{argument}` must be a str. Received: {text!r}.")
 
 
-def _string(text: str) -> _String:
-    characters = text.encode()
-    return _String(characters, len(characters), len(characters))
-
-
-@functools.cache
-def _library(path: str) -> ctypes.CDLL:
-    return ctypes.CDLL(path)
-
-
-def _wanted(operation: str, numbers: Sequence[int] | None, inputs: int) -> list[int]:
+def _wanted(face: str, numbers: Sequence[int] | None, inputs: int) -> list[int]:
     """Returns the numbers of the inputs that have a gradient."""
     if numbers is None:
         return list(range(inputs))
     if any(number not in range(inputs) for number in numbers):
         raise ValueError(
-            f"cpu_user_operation '{operation}': `inputs_with_gradients` must be numbers of the "
+            f"{face}: `inputs_with_gradients` must be numbers of the "
             f"{inputs} inputs. Received: {list(numbers)}."
         )
     return list(numbers)
 
 
-def _specs(operation: str, outs: Mapping[str, Sequence[Any]] | None) -> list[tf.TensorSpec]:
+def _specs(face: str, outs: Mapping[str, Sequence[Any]] | None) -> list[tf.TensorSpec]:
     """Returns shapes and dtypes of the outputs."""
     if outs is None:
         return []
@@ -248,13 +192,13 @@ def _specs(operation: str, outs: Mapping[str, Sequence[Any]] | None) -> list[tf.
         specs = [tf.TensorSpec(shape, dtype) for shape, dtype in pairs]
     except (KeyError, ValueError) as error:
         raise ValueError(
-            f"cpu_user_operation '{operation}': `outs` must have lists of equal length, "
+            f"{face}: `outs` must have lists of equal length, "
             f"`output_types` and `output_shapes`. Received: {outs!r}."
         ) from error
+    return specs
+
+
+def _check_static(face: str, specs: Sequence[tf.TensorSpec]) -> None:
     for spec in specs:
         if not spec.shape.is_fully_defined():
-            raise ValueError(
-                f"cpu_user_operation '{operation}': outputs must have static shapes. "
-                f"Received: {spec.shape}."
-            )
-    return specs
+            raise ValueError(f"{face}: outputs must have static shapes. Received: {spec.shape}.")

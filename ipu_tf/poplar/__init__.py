@@ -1,8 +1,9 @@
-"""Poplar: where its C++ headers and libraries are, and programs compiled with them.
+"""Poplar: where its C++ headers and libraries are, and what is compiled with them.
 
 The C++ is in ops/poplar of the project; an installed package has a copy of it. It is built at first
-use. `helper` is the process that models cycles and memory of a running program. This room needs no
-TensorFlow, and only `helper` and `model` need NumPy.
+use. `model` lowers graphs to device programs, for a process beside a running program
+(`profile/poplar_helper.py`) and for the compiler of TensorFlow programs with custom ops. This room
+needs no TensorFlow, and only `model` needs NumPy.
 """
 
 from ipu_tf.poplar.libraries import Installation, installation

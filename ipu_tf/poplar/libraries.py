@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,9 @@ from ipu_tf.poplar.toolchain import LIBRARY_FLAGS, Compiler, PoplarBuildError, f
 
 LIBRARIES = ("poplar", "poputil", "popops")
 """In the order of linking: each needs those before it."""
+
+_USER_OPS = "ipu_tf_user_op"
+"""The library that builds and runs custom ops of TensorFlow; loading it loads all others."""
 
 _COPIED = ("include", "device", "codelets")
 _PACKAGE = Path(__file__).resolve().parent
@@ -44,6 +47,11 @@ class Installation:
         folder = self.prefix / "lib"
         names = [f"-l{name}" for name in reversed(LIBRARIES)]
         return ("-L", str(folder), f"-Wl,-rpath,{folder}", *names)
+
+    @property
+    def user_ops(self) -> Path:
+        """The library that builds and runs custom ops of TensorFlow."""
+        return self.prefix / "lib" / f"lib{_USER_OPS}.so"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -106,10 +114,15 @@ def installation(
     return Installation(prefix)
 
 
-def _default_folders() -> tuple[Path, ...]:
+def user_folder() -> Path:
+    """Returns the folder of the user's own for what is compiled."""
     cache = os.environ.get("XDG_CACHE_HOME")
     home = Path(cache) if cache and os.path.isabs(cache) else Path.home() / ".cache"
-    return (_PACKAGE / "built", home / "ipu_tf" / "poplar")
+    return home / "ipu_tf"
+
+
+def _default_folders() -> tuple[Path, ...]:
+    return (_PACKAGE / "built", user_folder() / "poplar")
 
 
 def _is_writable(folder: Path) -> bool:
@@ -150,7 +163,9 @@ def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...
         objects = _objects(folder, Path(name), compiler, flags)
         (unfinished / "lib").mkdir(parents=True)
         for library in LIBRARIES:
-            _link(library, objects[library], unfinished / "lib", compiler, flags)
+            needed = LIBRARIES[: LIBRARIES.index(library)]
+            _link(library, objects[library], needed, unfinished / "lib", compiler, flags)
+        _link(_USER_OPS, objects["user_op"], LIBRARIES, unfinished / "lib", compiler, flags)
         for part in _COPIED:
             shutil.copytree(folder / part, unfinished / part)
         _add_tools(objects["popc"], unfinished, compiler, flags)
@@ -215,21 +230,18 @@ def _show(text: str, end: str = "\n") -> None:
 
 
 def _link(
-    library: str, objects: list[Path], lib: Path, compiler: Compiler, flags: tuple[str, ...]
+    library: str,
+    objects: list[Path],
+    needed: Sequence[str],
+    lib: Path,
+    compiler: Compiler,
+    flags: tuple[str, ...],
 ) -> None:
-    needed = [f"-l{name}" for name in reversed(LIBRARIES[: LIBRARIES.index(library)])]
-    words = [
-        *flags,
-        "-shared",
-        *map(str, objects),
-        "-o",
-        str(lib / f"lib{library}.so"),
-        "-L",
-        str(lib),
-    ]
-    compiler.run(
-        [*words, "-Wl,-rpath,$ORIGIN", *needed, "-ldl", "-pthread"], f"Poplar's lib{library}.so"
-    )
+    """Links a library that loads those it needs from its own folder, whatever it calls of them."""
+    names = [f"-l{name}" for name in reversed(needed)]
+    words = [*flags, "-shared", *map(str, objects), "-o", str(lib / f"lib{library}.so")]
+    words += ["-L", str(lib), "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed", *names]
+    compiler.run([*words, "-ldl", "-pthread"], f"Poplar's lib{library}.so")
 
 
 def _add_tools(

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "feeds.h"
+#include "output_shapes.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace ipu_tf {
 namespace {
@@ -19,8 +19,6 @@ using tensorflow::AsyncOpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::PartialTensorShape;
-using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
 
 // Asynchronous: the program needs TensorFlow's threads while the call waits, and there may be a single one.
 class IpuCallApplication : public AsyncOpKernel {
@@ -84,20 +82,6 @@ class IpuCallApplication : public AsyncOpKernel {
   int64_t outfeed_ = 0;
   std::vector<PartialTensorShape> shapes_;
 };
-
-absl::Status OutputShapes(InferenceContext* context) {
-  std::vector<PartialTensorShape> shapes;
-  TF_RETURN_IF_ERROR(context->GetAttr("output_shapes", &shapes));
-  if (static_cast<int>(shapes.size()) != context->num_outputs()) {
-    return absl::InvalidArgumentError("IpuCallApplication has one shape for each of its outputs.");
-  }
-  for (int i = 0; i < context->num_outputs(); ++i) {
-    ShapeHandle shape;
-    TF_RETURN_IF_ERROR(context->MakeShapeFromPartialTensorShape(shapes[i], &shape));
-    context->set_output(i, shape);
-  }
-  return absl::OkStatus();
-}
 
 REGISTER_OP("IpuCallApplication")
     .Input("inputs: input_types")

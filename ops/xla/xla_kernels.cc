@@ -186,6 +186,8 @@ IPU_TF_REGISTER_HOST_CALL("IpuScaleShift");
 IPU_TF_REGISTER_HOST_CALL("IpuScaledDifference");
 IPU_TF_REGISTER_HOST_CALL("IpuAdamStep");
 IPU_TF_REGISTER_HOST_CALL("IpuSoftmaxGrad");
+IPU_TF_REGISTER_HOST_CALL("IpuStatelessUserOp");
+IPU_TF_REGISTER_HOST_CALL("IpuUserOp");
 REGISTER_KERNEL_BUILDER(Name("IpuHostKernel").Device(kDevice), HostKernel);
 
 }  // namespace

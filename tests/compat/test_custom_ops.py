@@ -1,19 +1,8 @@
-"""Operations of libraries for the real chip: they say what they would need."""
+"""The names of custom and other ops."""
 
 import pytest
 
 pytestmark = pytest.mark.usefixtures("vendor_names")
-
-
-def test_operations_of_libraries_say_what_they_need():
-    from tensorflow.python import ipu
-
-    with pytest.raises(
-        NotImplementedError,
-        match=r"`ipu.ops.custom_ops.precompiled_user_op` does not exist in ipu_tf. It would need "
-        r"the library of `library_path`.*the codelets of `gp_path`.*Write the operation with",
-    ):
-        ipu.custom_ops.precompiled_user_op([1.0], "libcustom.so", gp_path="codelet.gp")
 
 
 def test_names_of_ops_lead_to_those_of_this_package():
@@ -33,5 +22,6 @@ def test_names_of_ops_lead_to_those_of_this_package():
     assert PopnnAUGRU is ipu_tf.ops.rnn_ops.PopnnAUGRU
     assert layers.PopnnAUGRU is rnn_ops.PopnnAUGRU is PopnnAUGRU
     assert ipu.custom_ops.cpu_user_operation is ipu_tf.ops.custom_ops.cpu_user_operation
+    assert ipu.custom_ops.precompiled_user_op is ipu_tf.ops.custom_ops.precompiled_user_op
     assert normalization_ops.group_norm is ipu_tf.ops.normalization_ops.group_norm
     assert embedding_ops.create_host_embedding is ipu_tf.ops.embedding_ops.create_host_embedding

@@ -14,7 +14,6 @@ import pytest
 from ipu_tf.machine import exchange, host
 from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import CHIPS
-from ipu_tf.poplar import helper
 from ipu_tf.poplar.model import pieces, summary
 from ipu_tf.poplar.model.graph import (
     ALL_WORKERS,
@@ -31,6 +30,7 @@ from ipu_tf.poplar.model.lowering import lower, step_cycles, thread_cycles
 from ipu_tf.poplar.model.machine import NotModelledError
 from ipu_tf.poplar.model.overflow import overflow_text
 from ipu_tf.poplar.model.workers import tile_cycles
+from ipu_tf.profile import poplar_helper as helper
 
 TILES = 4
 
@@ -436,7 +436,7 @@ def test_the_helper_ends_with_its_program(monkeypatch):
 
 @pytest.mark.slow
 def test_the_helper_needs_no_tensorflow():
-    rooms = "ipu_tf.poplar.helper, ipu_tf.profile.report"
+    rooms = "ipu_tf.profile.poplar_helper, ipu_tf.profile.report"
     code = f"import sys, {rooms}; print('tensorflow' in sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

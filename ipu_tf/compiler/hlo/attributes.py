@@ -11,6 +11,8 @@ from typing import TypedDict
 
 import numpy as np
 
+from ipu_tf.tile_program.embedded import EmbeddedProgram
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowDimension:
@@ -174,6 +176,7 @@ class Attributes(TypedDict, total=False):
     kept_dimensions: tuple[int, ...]
     term: str
     whitens: bool
+    embedded: EmbeddedProgram
 
 
 ATTRIBUTE_TYPES: dict[str, type] = {

@@ -79,6 +79,21 @@ def reset_seed(seed: int, identical_replicas: bool = False) -> None:
     _c_functions().ipu_tf_reset_seed(seed % 2**64, identical_replicas)
 
 
+def add_user_program(
+    key: str, run: int, op: int, input_bytes: ctypes.Array[ctypes.c_int64]
+) -> None:
+    """Makes the program of a custom op known to the kernel under a key (ops/tf/user_op.cc).
+
+    Args:
+        key: The key, which no other program of any process has.
+        run: The address of the function that runs it.
+        op: The address of what that function runs.
+        input_bytes: Bytes of its inputs.
+    """
+    pointers = (ctypes.c_void_p(run), ctypes.c_void_p(op))
+    _c_functions().ipu_tf_add_user_program(key.encode(), *pointers, input_bytes, len(input_bytes))
+
+
 Describe = Callable[[int, str, str, str, Sequence[NDArray[Any]], Sequence[NDArray[Any]]], str]
 """From the program, the op, its type, what happened, the operands and the results of an exception
 to the rest of its message."""

@@ -235,23 +235,35 @@ def _spread(
     always: bool,
 ) -> list[Tensor]:
     """Returns a tensor for each run of tiles of an IPU with equally many bytes."""
-    begins = np.flatnonzero(np.diff(tile_bytes, prepend=-1))
-    if len(begins) > _RUNS:
-        begins = np.unique(np.linspace(0, len(tile_bytes), _RUNS, endpoint=False, dtype=int))
-    ends = np.append(begins, len(tile_bytes))[1:]
-    most = np.maximum.reduceat(tile_bytes, begins)
     total = int(tile_bytes.sum())
     return [
         Tensor(
             name=name.rpartition("/")[2] or name,
             layer=name,
             category=category,
-            footprint=Footprint(first_tile=begin, tiles=end - begin, tile_bytes=size),
+            footprint=footprint,
             bytes=total,
             first_step=steps[0],
             last_step=steps[1],
             always_live=always,
         )
+        for footprint in footprints(tile_bytes)
+    ]
+
+
+def footprints(tile_bytes: NDArray[np.int64]) -> list[Footprint]:
+    """Returns the memory of each run of tiles with equally many bytes.
+
+    Args:
+        tile_bytes: int64[tiles]: the bytes of each tile.
+    """
+    begins = np.flatnonzero(np.diff(tile_bytes, prepend=-1))
+    if len(begins) > _RUNS:
+        begins = np.unique(np.linspace(0, len(tile_bytes), _RUNS, endpoint=False, dtype=int))
+    ends = np.append(begins, len(tile_bytes))[1:]
+    most = np.maximum.reduceat(tile_bytes, begins)
+    return [
+        Footprint(first_tile=begin, tiles=end - begin, tile_bytes=size)
         for begin, end, size in zip(begins.tolist(), ends.tolist(), most.tolist(), strict=True)
         if size
     ]

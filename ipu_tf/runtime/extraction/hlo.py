@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
+from ipu_tf.compiler.lowering import embedding
 from ipu_tf.compiler.passes.loops.trip_counts import GRADIENT_OF
 from ipu_tf.internals.graphs import is_eager, variable_spec
 from ipu_tf.internals.structures import TensorStructure
@@ -19,6 +20,7 @@ from ipu_tf.internals.tensorflow import FuncGraph, HloModuleProto, eager_context
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime.extraction import (
     dynamic_shapes,
+    embedded_programs,
     hlo_region,
     hlo_stand_ins,
     hlo_stock,
@@ -295,6 +297,9 @@ def _completed(
             opcode, size = instruction.attributes["backend_config"].split()
             groups = (tuple(range(int(size))),)
             changes |= {"opcode": opcode, "attributes": {"replica_groups": groups}}
+        if target == embedding.TARGET:
+            program = embedded_programs.of_key(instruction.attributes["backend_config"])
+            changes["attributes"] = {"custom_call_target": target, "embedded": program}
         if target in _OPCODES:
             changes |= {
                 "opcode": _OPCODES[target],

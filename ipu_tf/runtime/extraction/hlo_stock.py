@@ -14,9 +14,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.compiler.lowering import embedding
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, FunctionDef, NodeDef, op_def_registry
-from ipu_tf.ops.kernels import joined_ops
+from ipu_tf.ops.kernels import joined_ops, user_op
 from ipu_tf.runtime.extraction import compositions, hlo_stand_ins, loop_bounds
 from ipu_tf.runtime.extraction.deployments import COMPILED_APART
 from ipu_tf.runtime.extraction.function_nodes import become_stock, dtypes_of, outputs_of
@@ -43,6 +44,8 @@ opcode and the number of replicas that take part, as "all-reduce 4"."""
 
 _COLLECTIVE_OP = "IpuReplicaCollective"
 
+_STATELESS_USER_OP = "IpuStatelessUserOp"
+
 
 # They check or name values, have no results, and cost the machine nothing.
 _DROPPED = frozenset({"Assert", "IpuFloatingPointCheck", "IpuReplayRecord", "NoOp"})
@@ -60,6 +63,9 @@ _HOST_OPS = frozenset(
         "WriteAudioSummary", "WriteGraphSummary", "WriteRawProtoSummary", "FlushSummaryWriter",
     }
 )  # fmt: skip
+_CALLED = frozenset({*_HOST_OPS, *_TARGETS, *user_op.OPS})
+"""Ops that become custom calls."""
+
 _HOST_DTYPES = frozenset(dtype.as_datatype_enum for dtype in (tf.string, tf.resource, tf.variant))
 _STRING = tf.string.as_datatype_enum
 _INT32 = tf.int32.as_datatype_enum
@@ -209,7 +215,7 @@ class _Body:
             self._add_joined_op(node)
         elif node.op in compositions.COMPOSITIONS:
             self._add_composition(node)
-        elif host_inputs or node.op in _HOST_OPS or node.op in _TARGETS or _is_text(node):
+        elif host_inputs or node.op in _CALLED or _is_text(node):
             self._add_host_op(node)
         elif node.op == "Identity" and marks.is_checkpoint_name(node.name):
             self._add_checkpoint(node)
@@ -340,9 +346,11 @@ class _Body:
         if node.op == _COLLECTIVE_OP:
             kind, size = node.attr["kind"].s.decode(), node.attr["group_size"].i
             target, configuration = COLLECTIVE, f"{kind} {size}"
+        if node.op in user_op.OPS:
+            target, configuration = embedding.TARGET, _known_program(node)
         attributes["call_target_name"].s = target.encode()
         attributes["backend_config"].s = configuration.encode()
-        attributes["has_side_effect"].b = True
+        attributes["has_side_effect"].b = node.op != _STATELESS_USER_OP
         attributes["operand_dtypes"].list.type[:] = [dtype for _, dtype in operands]
         attributes["result_dtypes"].list.type[:] = [outputs[index][1] for index in results]
         shapes = [self._static_shape(node, index, outputs[index][0]) for index in results]
@@ -394,6 +402,22 @@ class _Body:
             node.attr["dtype"].type = _INT32
             node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0, tf.int32))
         return f"{_STAND_IN}:output:0"
+
+
+def _known_program(node: Any) -> str:
+    """Returns the key of the program of a custom op.
+
+    Raises:
+        UnknownShape: The shapes of its inputs or outputs are not known, so it has none.
+    """
+    key, label = (str(node.attr[name].s.decode()) for name in ("program", "label"))
+    if key == user_op.UNKNOWN:
+        raise UnknownShape(
+            f"the custom op '{label}' ('{node.name}') has inputs or outputs of unknown shape. "
+            "Shapes are static on the IPU: batch data with `drop_remainder=True`, and give `outs` "
+            "static shapes."
+        )
+    return key
 
 
 def _is_text(node: Any) -> bool:

@@ -30,7 +30,7 @@ from ipu_tf.programs.op_names import LayerScopes, own_name
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.programs.source import Source
 from ipu_tf.programs.update_runs import UpdateRuns
-from ipu_tf.runtime.extraction import wide_values
+from ipu_tf.runtime.extraction import embedded_programs, wide_values
 from ipu_tf.runtime.extraction.hlo import extract
 from ipu_tf.runtime.extraction.hlo_parameters import VariableRoles
 from ipu_tf.runtime.extraction.hlo_region import Captures
@@ -235,7 +235,7 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
         store = job_folder()
         compiled = compile_program(module, options, plans, samples, trace.deployment, store)
     compiled = _on_replicas(compiled, options)
-    notes = (*_host_results(trace.outputs), *wide)
+    notes = (*_host_results(trace.outputs), *wide, *embedded_programs.notes(module))
     return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering import embedding
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
@@ -98,6 +99,7 @@ CUSTOM_CALLS: Mapping[str, Rule] = {
     "SetBound": passed_on,  # Tells XLA the bound of a value, which it passes on.
     "Sharding": passed_on,
     "TopK": top_k,
+    embedding.TARGET: embedding.embedded_program,
 }
 
 RULES: Mapping[str, Rule] = {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <poplar/ArrayRef.hpp>
@@ -15,8 +16,11 @@
 
 namespace poplar {
 inline namespace ipu_tf {
+class Executable;
 namespace detail {
 struct Compiled;
+// What the model of cycles and memory reads: the number of arrays, and the arrays by name.
+std::string GraphBytes(const Executable& executable);
 }  // namespace detail
 
 using ProgressFunc = std::function<void(int step, int steps)>;
@@ -30,6 +34,7 @@ class Executable {
 
  private:
   friend class Engine;
+  friend std::string detail::GraphBytes(const Executable& executable);
   friend Executable compileGraph(const Graph&, ArrayRef<program::Program>, const OptionFlags&, ProgressFunc,
                                  const DebugContext&);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include <poplar/Executable.hpp>
+
 #include "../base/json_text.h"
 #include "profile.h"
 
@@ -225,6 +227,12 @@ Records GraphRecords(const Compiled& compiled) {
   for (const RemoteBuffer& one : graph.remote_buffers) remote.push_back(JsonText(one.handle()));
   records.AddText("remote_buffers", JsonList(remote));
   return records;
+}
+
+std::string GraphBytes(const Executable& executable) {
+  const Records records = GraphRecords(*executable.compiled_);
+  const std::uint32_t count = records.count();
+  return std::string(reinterpret_cast<const char*>(&count), sizeof count) + records.bytes();
 }
 
 }  // namespace detail

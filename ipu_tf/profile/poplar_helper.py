@@ -19,6 +19,7 @@ from ipu_tf.poplar.model.graph import Bytes, Counts, PoplarGraph
 from ipu_tf.poplar.model.lowering import lower, step_cycles, thread_cycles
 from ipu_tf.poplar.model.machine import NotModelledError
 from ipu_tf.poplar.model.overflow import overflow_text
+from ipu_tf.poplar.model.records import exactly, read_from
 from ipu_tf.poplar.model.summary import summary
 from ipu_tf.tile_program.device_program import DeviceProgram
 
@@ -105,12 +106,7 @@ def serve(session: Session, stream: BinaryIO) -> None:
         request = _text(stream)
         if request is None:
             return
-        (count,) = struct.unpack("<I", _exactly(stream, 4))
-        records: dict[str, bytes] = {}
-        for _ in range(count):
-            name = _text(stream) or ""
-            (size,) = struct.unpack("<Q", _exactly(stream, 8))
-            records[name] = _exactly(stream, size)
+        records = read_from(stream)
         failed, answer = _answered(session, request, records)
         stream.write(struct.pack("<BQ", failed, len(answer)) + answer)
         stream.flush()
@@ -132,14 +128,7 @@ def _text(stream: BinaryIO) -> str | None:
     head = stream.read(4)
     if len(head) < 4:
         return None
-    return _exactly(stream, struct.unpack("<I", head)[0]).decode()
-
-
-def _exactly(stream: BinaryIO, size: int) -> bytes:
-    content = stream.read(size)
-    if len(content) != size:
-        raise EOFError("The program ended inside of a request.")
-    return content
+    return exactly(stream, struct.unpack("<I", head)[0]).decode()
 
 
 def main() -> None:

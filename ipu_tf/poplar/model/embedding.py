@@ -1,0 +1,88 @@
+"""A graph of Poplar as a part of another program: that of a custom op.
+
+Operands and results are tensors of the program around it, so what the host writes and reads of the
+graph costs nothing here. Each step of the graph counts as often as the graph says; a loop whose end
+depends on data counts once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.machine.tile_figures import TileFigures, TileRuns
+from ipu_tf.poplar.model.graph import HOST_ACCESS, Counts, PoplarGraph, ProgramKind
+from ipu_tf.poplar.model.lowering import lower
+from ipu_tf.poplar.model.memory import footprints
+from ipu_tf.tile_program.embedded import EmbeddedProgram
+from ipu_tf.tile_program.memory import TileMemory
+from ipu_tf.tile_program.program import Step
+
+
+def embedded(graph: PoplarGraph) -> EmbeddedProgram:
+    """Returns the cost of a graph of one IPU, without its operands and results."""
+    counts = Counts(runs=np.zeros(len(graph.steps.kind), np.int64))
+    program = lower(graph, counts).stages[0].program
+    notes = [
+        f"codelets without an estimate count no cycles: {', '.join(sorted(program.unsupported))}; "
+        "set one by Graph::setPerfEstimate"
+    ] * bool(program.unsupported)
+    if (graph.steps.kind == ProgramKind.REPEAT_WHILE).any():
+        notes.append("loops whose end depends on data count once")
+    used = [graph.types[number] for number in np.unique(graph.vertex_type).tolist()]
+    memory = program.memory
+    always = memory.always_live
+    kept = always["vertex_state"] + always["constants"] + always["state"] - _of_host(graph)
+    return EmbeddedProgram(
+        supersteps=tuple(_repeated(one, step) for step in program.steps for one in step.supersteps),
+        scratch=tuple(footprints(_peak(memory, "scratch"))),
+        exchange_buffers=tuple(footprints(_peak(memory, "exchange_buffers"))),
+        kept=tuple(footprints(np.maximum(0, kept))),
+        code=tuple((one.name, one.code_bytes) for one in used),
+        exchange_code_bytes=int(always["exchange_code"].max()),
+        notes=tuple(notes),
+    )
+
+
+def _peak(memory: TileMemory, category: str) -> NDArray[np.int64]:
+    """Returns the bytes of a category at the peak, int64[tiles]."""
+    found = {str(name): of for name, of in memory.not_always_live_peak.items()}
+    return found.get(category, np.zeros(len(memory.peak_tile_bytes), np.int64))
+
+
+def _of_host(graph: PoplarGraph) -> NDArray[np.int64]:
+    """Returns the bytes of the operands and results on each tile, int64[tiles]."""
+    flags = graph.variable_flags[graph.variable_at(graph.mapped.address)]
+    which = (flags & HOST_ACCESS) != 0
+    tiles = int(str(graph.target["tiles_per_ipu"]))
+    return np.bincount(graph.mapped_tile[which], graph.mapped.bytes[which], tiles).astype(np.int64)
+
+
+def _repeated(superstep: Superstep, step: Step) -> Superstep:
+    """Returns the superstep of all runs of a step, under the step's name."""
+    times = step.repeats
+    tiles = superstep.tiles
+    if tiles is not None and times != 1:
+        tiles = TileFigures(
+            **{
+                field.name: TileRuns(
+                    values=tuple(times * value for value in getattr(tiles, field.name).values),
+                    tiles=getattr(tiles, field.name).tiles,
+                )
+                for field in dataclasses.fields(TileFigures)
+            }
+        )
+    return dataclasses.replace(
+        superstep,
+        name=f"{step.layer}: {superstep.name}",
+        sync_cycles=times * superstep.sync_cycles,
+        exchange_cycles=times * superstep.exchange_cycles,
+        compute_cycles=times * superstep.compute_cycles,
+        host_cycles=times * superstep.host_cycles,
+        busy_tile_cycles=times * superstep.busy_tile_cycles,
+        exchange_bytes=times * superstep.exchange_bytes,
+        tiles=tiles,
+    )

@@ -1,0 +1,28 @@
+"""The programs of custom ops, as the compiler takes them."""
+
+from __future__ import annotations
+
+import functools
+
+from ipu_tf.compiler.hlo import Module
+from ipu_tf.ops.kernels import user_op
+from ipu_tf.poplar.model.embedding import embedded
+from ipu_tf.tile_program.embedded import EmbeddedProgram
+
+
+@functools.cache
+def of_key(key: str) -> EmbeddedProgram:
+    """Returns the program of a custom op, by the key that its op has in graphs."""
+    return embedded(user_op.program_of(key).graph())
+
+
+def notes(module: Module) -> tuple[str, ...]:
+    """Returns caveats about the figures of the custom ops of a module."""
+    found = {
+        f"custom op '{instruction.op_name.rpartition('/')[2]}': {note}": None
+        for computation in module.computations.values()
+        for instruction in computation
+        if "embedded" in instruction.attributes
+        for note in instruction.attributes["embedded"].notes
+    }
+    return tuple(found)

@@ -1,0 +1,13 @@
+#include <poplar/Vertex.hpp>
+
+class Square : public poplar::Vertex {
+ public:
+  poplar::Input<poplar::Vector<float>> in;
+  poplar::Output<poplar::Vector<float>> out;
+  float scale;
+
+  bool compute() {
+    for (unsigned i = 0; i < in.size(); ++i) out[i] = scale * in[i] * in[i];
+    return true;
+  }
+};
