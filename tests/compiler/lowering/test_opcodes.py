@@ -252,7 +252,7 @@ REFUSED = {
     "custom call": (
         'x = f32[8] parameter(0)\nr = f32[8] custom-call(x), custom_call_target="Lu"',
         "its target 'Lu' is unknown; known targets are Eigh, "
-        "ProductOfElementaryHouseholderReflectors, Qr, SetBound, Sharding, TopK.",
+        "ProductOfElementaryHouseholderReflectors, Qr, SetBound, Sharding, TopK, ipu_tf.user_op.",
     ),
     "sweeps": (
         "x = f32[8,8] parameter(0)\n"
