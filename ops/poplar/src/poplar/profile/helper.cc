@@ -56,7 +56,8 @@ Helper::Helper() {
     throw poplar_error(std::string("The helper process for cycles and memory gets no socket: ") + std::strerror(errno) +
                        ".");
   }
-  const std::string code = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom ipu_tf.profile.poplar_helper import main\nmain()";
+  const std::string code =
+      "import sys\nsys.path.insert(0, sys.argv[1])\nfrom ipu_tf.profile.poplar_helper import main\nmain()";
   const char* words[] = {python_.c_str(), "-c", code.c_str(), root.c_str(), nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
