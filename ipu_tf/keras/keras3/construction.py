@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import keras
 
@@ -46,7 +45,7 @@ def scope(strategy: IPUStrategyV1) -> Iterator[None]:
 def _model_creation(stock: Callable[..., keras.Model]) -> Callable[..., keras.Model]:
     """Returns a `__new__` that makes IPU models on threads inside a scope."""
 
-    def new(cls: type[keras.Model], *args: Any, **kwargs: Any) -> keras.Model:
+    def new(cls: type[keras.Model], *args: object, **kwargs: object) -> keras.Model:
         if not getattr(_thread, "depth", 0):
             return stock(cls, *args, **kwargs)
         if cls is keras.Model:

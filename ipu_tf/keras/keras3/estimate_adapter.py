@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import keras
 import tensorflow as tf
@@ -60,7 +60,7 @@ class Keras3Estimate:
     def outputs(self, inputs: SpecStructure) -> Structure:
         """Returns symbolic outputs for inputs of these specs."""
 
-        def symbolic(spec: Any) -> keras.KerasTensor:
+        def symbolic(spec: tf.TensorSpec) -> keras.KerasTensor:
             return keras.KerasTensor(spec.shape, dtype=spec.dtype.name)
 
         return self.model.compute_output_spec(keras.tree.map_structure(symbolic, inputs))

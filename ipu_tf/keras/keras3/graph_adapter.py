@@ -65,7 +65,7 @@ class Keras3Graphs:
         operation, index, _ = history_of(tensor)
         return None if operation is None else inbound_nodes(operation)[index]
 
-    def operation_of(self, node: Node) -> Any:
+    def operation_of(self, node: Node) -> Layer:
         """Returns the operation that is called."""
         return node.operation
 
@@ -83,7 +83,7 @@ class Keras3Graphs:
         """Returns the positional and the keyword arguments of a call."""
         return node.arguments.args, node.arguments.kwargs
 
-    def fresh_tensor(self, shape: Sequence[int | None], dtype: Any) -> keras.KerasTensor:
+    def fresh_tensor(self, shape: Sequence[int | None], dtype: str) -> keras.KerasTensor:
         """Returns a new symbolic tensor."""
         return keras.KerasTensor(tuple(shape), dtype=keras.backend.standardize_dtype(dtype))
 

@@ -6,6 +6,8 @@ configuration itself on to the constructor.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from ipu_tf.internals.keras import keras_global_attribute
@@ -21,7 +23,7 @@ class H5Options(OptionFiles):
         super().__init__()
         self._was_asked = False
 
-    def check_config(self, model: StatefulModel, path: Any) -> None:
+    def check_config(self, model: StatefulModel, path: str | os.PathLike[str]) -> None:
         """Checks that the configuration of a model with options has them, for an `.h5` file.
 
         Raises:
@@ -38,17 +40,19 @@ class H5Options(OptionFiles):
                 "the model to a .keras file, which keeps options apart from the configuration."
             )
 
-    def add_options(self, model: StatefulModel, config: dict[str, Any]) -> None:
+    def add_options(self, model: StatefulModel, config: dict[str, object]) -> None:
         """Adds the options of a model to its configuration if that goes to an `.h5` file."""
         self._was_asked = True
-        if keras_global_attribute("use_legacy_config", False) and config.get("layers"):
+        layers: Any = config.get("layers")
+        if keras_global_attribute("use_legacy_config", False) and layers:
             options = self.kept_options(model)
             if options:
-                config["layers"][0][ENTRY] = options
+                layers[0][ENTRY] = options
 
 
-def take_options(config: dict[str, Any]) -> dict[str, Any] | None:
+def take_options(config: Mapping[str, object]) -> dict[str, object] | None:
     """Removes the options from a configuration, which Keras would not know, and returns them."""
-    first = next(iter(config.get("layers") or ()), None)
-    options: dict[str, Any] | None = first.pop(ENTRY, None) if isinstance(first, dict) else None
+    layers: Any = config.get("layers")
+    first = next(iter(layers or ()), None)
+    options: dict[str, object] | None = first.pop(ENTRY, None) if isinstance(first, dict) else None
     return options

@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import keras
 import tensorflow as tf
@@ -17,7 +16,10 @@ import tensorflow as tf
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.internals.keras_outputs import placeholders_of_outputs
-from ipu_tf.internals.keras_training import element_spec_of
+from ipu_tf.internals.keras_training import KerasEpochIterator, element_spec_of
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
+from ipu_tf.keras.adapters.graphs import Structure
+from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages
 from ipu_tf.keras.extensions import IPUExtensions
@@ -29,18 +31,18 @@ from ipu_tf.keras.loop.step_checks import runs_on_ipu
 from ipu_tf.keras.loop.training_loop import TrainingLoop
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.saving.options_config import set_options
-from ipu_tf.keras.saving.whole_files import files_of, written_by
+from ipu_tf.keras.saving.whole_files import FilePath, files_of, written_by
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
-from ipu_tf.keras.training_state import strategy_in_force
+from ipu_tf.keras.training_state import LoopFunction, strategy_in_force
 from ipu_tf.strategy import IPUStrategy
 
 
-def _on_ipu(name: str) -> Callable[..., Any]:
+def _on_ipu(name: str) -> Callable[..., object]:
     """Returns Keras' method of that name with data and model prepared for the IPU."""
 
     @functools.wraps(getattr(keras.Model, name))
-    def call(self: KerasHooks, *args: Any, **kwargs: Any) -> Any:
+    def call(self: KerasHooks, *args: object, **kwargs: object) -> object:
         stock = getattr(super(KerasHooks, self), name)
         if not runs_on_ipu(self, made_in_scope=self._made_in_scope):
             return stock(*args, **kwargs)
@@ -50,11 +52,11 @@ def _on_ipu(name: str) -> Callable[..., Any]:
     return call
 
 
-def _marked(name: str) -> Callable[..., Any]:
+def _marked(name: str) -> Callable[..., object]:
     """Returns Keras' method of that name as a span of the host timeline."""
 
     @functools.wraps(getattr(keras.Model, name))
-    def call(self: KerasHooks, *args: Any, **kwargs: Any) -> Any:
+    def call(self: KerasHooks, *args: object, **kwargs: object) -> object:
         with files_of(self, name):
             return getattr(super(KerasHooks, self), name)(*args, **kwargs)
 
@@ -68,7 +70,7 @@ class KerasHooks(IPUExtensions, keras.Model):
     """A Keras model whose loop runs on the IPU and whose files keep its options."""
 
     _made_in_scope = False
-    _build_shapes_dict: dict[str, Any] | None
+    _build_shapes_dict: dict[str, Structure] | None
 
     @property
     def distribute_strategy(self) -> tf.distribute.Strategy:
@@ -87,8 +89,8 @@ class KerasHooks(IPUExtensions, keras.Model):
 
     @functools.wraps(keras.Model.save_weights)
     def save_weights(
-        self, filepath: Any, overwrite: bool = True, max_shard_size: Any = None
-    ) -> Any:
+        self, filepath: FilePath, overwrite: bool = True, max_shard_size: float | None = None
+    ) -> None:
         """Writes the weights; see `keras.Model.save_weights`."""
         is_file = overwrite and max_shard_size is None
         with written_by(self, "save_weights", filepath, is_file=is_file) as path:
@@ -96,8 +98,12 @@ class KerasHooks(IPUExtensions, keras.Model):
 
     @functools.wraps(keras.Model.save)
     def save(
-        self, filepath: Any, overwrite: bool = True, zipped: bool | None = None, **kwargs: Any
-    ) -> Any:
+        self,
+        filepath: FilePath,
+        overwrite: bool = True,
+        zipped: bool | None = None,
+        **kwargs: object,
+    ) -> None:
         """Writes the model with its options; see `keras.Model.save`.
 
         Raises:
@@ -114,7 +120,7 @@ class KerasHooks(IPUExtensions, keras.Model):
         return TrainingLoop()
 
     @of_loop
-    def make_train_function(self, force: bool = False) -> Callable[[Any], Any]:
+    def make_train_function(self, force: bool = False) -> LoopFunction:
         """Returns the function that runs one execution of training, made if needed or forced."""
         if not self._runs_functions_on_ipu():
             return super().make_train_function(force)
@@ -123,7 +129,7 @@ class KerasHooks(IPUExtensions, keras.Model):
         return self.train_function
 
     @of_loop
-    def make_test_function(self, force: bool = False) -> Callable[[Any], Any]:
+    def make_test_function(self, force: bool = False) -> LoopFunction:
         """Returns the function that runs one execution of evaluation, made if needed or forced."""
         if not self._runs_functions_on_ipu():
             return super().make_test_function(force)
@@ -132,7 +138,7 @@ class KerasHooks(IPUExtensions, keras.Model):
         return self.test_function
 
     @of_loop
-    def make_predict_function(self, force: bool = False) -> Callable[[list[Any]], Any]:
+    def make_predict_function(self, force: bool = False) -> LoopFunction:
         """Returns the function that runs one execution of prediction, made if needed or forced."""
         if not self._runs_functions_on_ipu():
             return super().make_predict_function(force)
@@ -141,20 +147,20 @@ class KerasHooks(IPUExtensions, keras.Model):
         return self.predict_function
 
     @of_loop
-    def train_step(self, data: Any) -> Any:
+    def train_step(self, data: TensorStructure) -> TensorStructure:
         """Returns the logs of a training step; see `keras.Model.train_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().train_step(data)
         return step_scopes.train_step(adapter_of(self), data)
 
     @of_loop
-    def test_step(self, data: Any) -> Any:
+    def test_step(self, data: TensorStructure) -> TensorStructure:
         """Returns the logs of a step of evaluation; see `keras.Model.test_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().test_step(data)
         return step_scopes.test_step(adapter_of(self), data)
 
-    def _aggregate_additional_loss(self, loss: Any) -> Any:
+    def _aggregate_additional_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns a loss of a layer, such as a regularizer's, in the dtype of the compiled loss.
 
         Keras cannot add a float16 loss to it.
@@ -168,7 +174,7 @@ class KerasHooks(IPUExtensions, keras.Model):
         super().reset_metrics()
         self.ipu_training_loop.functions.reset_metrics()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Structure, **kwargs: Structure) -> Structure:
         """Calls the model; see `keras.Layer.__call__`."""
         known = placeholders_of_outputs(self)
         if known is not None:
@@ -177,14 +183,16 @@ class KerasHooks(IPUExtensions, keras.Model):
             kwargs["training"] = True
         return super().__call__(*args, **kwargs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns Keras' configuration; for an `.h5` file it includes the options."""
-        config: dict[str, Any] = super().get_config()
+        config: dict[str, object] = super().get_config()
         self.ipu_option_files.add_options(self, config)
         return config
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+    def from_config(
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
+    ) -> keras.Model:
         """Returns a model from Keras' configuration, with the options in it."""
         options = take_options(config)
         model = super().from_config(config, custom_objects=custom_objects)
@@ -224,7 +232,9 @@ class KerasHooks(IPUExtensions, keras.Model):
             with contextlib.suppress(SymbolicCallError):  # Raised again when stages are needed.
                 check_recorded_stages(self)
 
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+    def _maybe_symbolic_build(
+        self, iterator: KerasEpochIterator | None = None, data_batch: SpecStructure = None
+    ) -> None:
         """Builds the parts of the model that are not built yet."""
         if isinstance(self.distribute_strategy, IPUStrategy):
             adapter_of(self).adopt_optimizers()
@@ -234,12 +244,14 @@ class KerasHooks(IPUExtensions, keras.Model):
             iterator = None
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
 
-    def _symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+    def _symbolic_build(
+        self, iterator: KerasEpochIterator | None = None, data_batch: SpecStructure = None
+    ) -> None:
         """Builds the loss and the metrics on a symbolic call of the model."""
         with self.ipu_training_loop.building():
             super()._symbolic_build(iterator=iterator, data_batch=data_batch)
 
-    def _get_metrics_result_or_logs(self, logs: Any) -> Any:
+    def _get_metrics_result_or_logs(self, logs: Logs) -> Logs:
         """Returns the logs of an epoch.
 
         With replicas these are the reduced logs: the model's own metrics are the last replica's.
@@ -256,7 +268,9 @@ class KerasHooks(IPUExtensions, keras.Model):
         return True
 
 
-def _seen_batch(model: KerasHooks, iterator: Any, batch: Any) -> Any:
+def _seen_batch(
+    model: KerasHooks, iterator: KerasEpochIterator | None, batch: SpecStructure
+) -> SpecStructure:
     """Returns the shapes and types of the batch that Keras is to build a model for.
 
     Keras would read the first batch of `iterator` for its shapes alone. The specification of the

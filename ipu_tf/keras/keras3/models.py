@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
 
 import keras
 
 from ipu_tf.internals.keras import KerasFunctional, is_functional_call
 from ipu_tf.internals.keras_layers import all_layers_of
+from ipu_tf.keras.adapters.graphs import Structure
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages, remove_assigned_stages
 from ipu_tf.keras.identity import KerasIdentity, add_functional_base
 from ipu_tf.keras.keras3.hooks import KerasHooks
@@ -23,6 +23,10 @@ from ipu_tf.keras.keras3.operation_scopes import in_own_scope
 
 _BUILDING_SEQUENTIAL: ContextVar[bool] = ContextVar("ipu_tf.keras.keras3.models", default=False)
 """Whether a functional model that is made is the graph of a Sequential."""
+
+
+def _itself(operation: keras.Operation) -> Callable[..., Structure]:
+    return operation
 
 
 class Model(KerasIdentity, KerasHooks):
@@ -34,17 +38,18 @@ class Model(KerasIdentity, KerasHooks):
 
     _stands_for = keras.Model
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Model:
+    def __new__(cls, *args: object, **kwargs: object) -> Model:
         """Returns an uninitialised model, a functional one for inputs and outputs."""
         if cls is Model and is_functional_call(args, kwargs):
             return keras.Model.__new__(Functional)
         return keras.Model.__new__(cls)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         if is_functional_call(args, kwargs):
             # Keras would do this to every class up to `keras.Model`, `Model` among them.
             add_functional_base(type(self), {Model: Functional, keras.Model: KerasFunctional})
-            Functional.__init__(self, *args, **kwargs)
+            make: Callable[..., None] = Functional.__init__
+            make(self, *args, **kwargs)
         else:
             keras.Model.__init__(self, *args, **kwargs)
 
@@ -54,21 +59,25 @@ class Functional(Model, KerasFunctional):
 
     _stands_for = KerasFunctional
 
-    def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, inputs: Structure, outputs: Structure, name: str | None = None, **kwargs: object
+    ) -> None:
         KerasFunctional.__init__(self, inputs, outputs, name=name, **kwargs)
         if not _BUILDING_SEQUENTIAL.get():
             check_recorded_stages(self)
 
     def _run_through_graph(
         self,
-        inputs: Any,
-        operation_fn: Callable[[Any], Callable[..., Any]] = lambda operation: operation,
-        call_fn: Callable[..., Any] | None = None,
-    ) -> Any:
+        inputs: Structure,
+        operation_fn: Callable[[keras.Operation], Callable[..., Structure]] = lambda operation: (
+            operation
+        ),
+        call_fn: Callable[..., Structure] | None = None,
+    ) -> Structure:
         if call_fn is not None:  # It takes operations without calling them.
             return super()._run_through_graph(inputs, operation_fn, call_fn)
 
-        def scoped(operation: Any) -> Callable[..., Any]:
+        def scoped(operation: keras.Operation) -> Callable[..., Structure]:
             return in_own_scope(operation, operation_fn(operation))
 
         return super()._run_through_graph(inputs, scoped)
@@ -88,7 +97,7 @@ class Sequential(Model, keras.Sequential):
     ) -> None:
         keras.Sequential.__init__(self, layers, trainable=trainable, name=name)
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: Structure = None) -> None:
         """See `keras.Sequential.build`; inputs get the dtype that the first layer asks for.
 
         Keras would assume floating point numbers, whatever the layer says. The stages of layers are
@@ -106,7 +115,7 @@ class Sequential(Model, keras.Sequential):
         finally:
             _BUILDING_SEQUENTIAL.reset(token)
 
-    def add(self, layer: Any, rebuild: bool = True) -> None:
+    def add(self, layer: keras.Layer, rebuild: bool = True) -> None:
         """See `keras.Sequential.add`; drops assigned stages."""
         remove_assigned_stages(self)
         super().add(layer, rebuild)

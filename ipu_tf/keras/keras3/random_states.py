@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Mapping, MutableMapping
-from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from ipu_tf.keras.adapters.models import adapter_of
 
@@ -32,12 +33,12 @@ class RandomStates(keras.Operation):
         super().__init__(name="random_states")
         self._model = weakref.ref(model)
 
-    def save_own_variables(self, store: MutableMapping[str, Any]) -> None:
+    def save_own_variables(self, store: MutableMapping[str, np.ndarray]) -> None:
         """Writes the states to a part of a file, by their number."""
         for index, state in enumerate(self._states()):
             store[str(index)] = state.numpy()
 
-    def load_own_variables(self, store: Mapping[str, Any]) -> None:
+    def load_own_variables(self, store: Mapping[str, np.ndarray]) -> None:
         """Sets the states from a part of a file, which is empty if the file has no states."""
         states = self._states()
         if len(store.keys()) not in (0, len(states)):
@@ -51,6 +52,6 @@ class RandomStates(keras.Operation):
             if str(index) in store:
                 state.assign(store[str(index)])
 
-    def _states(self) -> list[Any]:
+    def _states(self) -> list[tf.Variable]:
         model = self._model()
         return [] if model is None else adapter_of(model).seed_states

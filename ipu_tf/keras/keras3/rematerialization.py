@@ -12,7 +12,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import tensorflow as tf
 
@@ -51,7 +51,7 @@ def _rematerialization(
         again = stock(function)
 
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> _Result:
+        def call(*args: object, **kwargs: object) -> _Result:
             is_ours = getattr(_thread, "depth", 0) or hooks.active() is not None
             if tf.executing_eagerly() or not is_ours:
                 return again(*args, **kwargs)

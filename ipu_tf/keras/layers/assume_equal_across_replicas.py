@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.keras.adapters.graphs import Structure
 from ipu_tf.keras.layers.ipu_layer import AnyKeras
 
 
 class AssumeEqualAcrossReplicasBody(AnyKeras):
     """The parts of `AssumeEqualAcrossReplicas` that are the same over any Keras."""
 
-    def __init__(self, inplace: bool = False, **kwargs: Any) -> None:
+    def __init__(self, inplace: bool = False, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.inplace = inplace
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorStructure) -> TensorStructure:
         """Returns the inputs, a tensor or a structure of tensors."""
         return keras.tree.map_structure(tf.identity, inputs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         return {**super().get_config(), "inplace": self.inplace}
 
@@ -37,10 +37,10 @@ class AssumeEqualAcrossReplicas(AssumeEqualAcrossReplicasBody, keras.layers.Laye
         **kwargs: Arguments of every layer.
     """
 
-    def compute_output_spec(self, inputs: Any) -> Any:
+    def compute_output_spec(self, inputs: Structure) -> Structure:
         """Returns the shapes and dtypes of the results."""
         return keras.tree.map_structure(_same, inputs)
 
 
-def _same(spec: Any) -> keras.KerasTensor:
+def _same(spec: keras.KerasTensor) -> keras.KerasTensor:
     return keras.KerasTensor(spec.shape, dtype=spec.dtype)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.keras.adapters.graphs import Structure
 from ipu_tf.keras.layers.ipu_layer import AnyKeras
 from ipu_tf.ops.grad_util_ops import capture_upstream_gradients
 
@@ -14,45 +17,45 @@ from ipu_tf.ops.grad_util_ops import capture_upstream_gradients
 class GradientCaptureBody(AnyKeras):
     """The parts of `_GradientCapture` that are the same over any Keras."""
 
-    def __init__(self, layer: keras.layers.Layer, tag: str, **kwargs: Any) -> None:
+    def __init__(self, layer: keras.layers.Layer, tag: str, **kwargs: object) -> None:
         super().__init__(**{"name": tag, **kwargs})
         self.layer = layer
         self.tag = tag
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Structure) -> None:
         """Builds the wrapped layer."""
         if not self.layer.built:
             self.layer.build(input_shape)
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorStructure, *args: object, **kwargs: object) -> TensorStructure:
         """Returns the result of the wrapped layer."""
         return self.layer(inputs, *args, **kwargs)
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
+    def compute_output_shape(self, input_shape: Structure) -> Structure:
         """Returns the shape of the wrapped layer's result."""
         return self.layer.compute_output_shape(input_shape)
 
-    def _wrapped(self) -> Mapping[str, Any]:
+    def _wrapped(self) -> Mapping[str, object]:
         """Returns the configuration of the wrapped layer."""
         return self._keras.saving.serialize_keras_object(self.layer)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         return {**super().get_config(), "layer": self._wrapped(), "tag": self.tag}
 
     @classmethod
     def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
     ) -> _GradientCapture:
         """Returns the layer that `get_config` describes."""
-        arguments = dict(config)
+        arguments: dict[str, Any] = dict(config)
         layer = cls._keras.saving.deserialize_keras_object(
             arguments.pop("layer"), custom_objects=custom_objects
         )
         return cls(layer, **arguments)
 
     @classmethod
-    def _check_is_layer(cls, layer: Any) -> None:
+    def _check_is_layer(cls, layer: object) -> None:
         if not isinstance(layer, cls._keras.layers.Layer):
             raise ValueError(
                 f"{cls.__name__}: expected an instance of a Keras layer. Wrap the layer, not its "
@@ -69,7 +72,7 @@ class _GradientCapture(GradientCaptureBody, keras.layers.Layer):
         **kwargs: Arguments of every layer.
     """
 
-    def compute_output_spec(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def compute_output_spec(self, inputs: Structure, *args: object, **kwargs: object) -> Structure:
         """Returns the shape and dtype of the wrapped layer's result."""
         return self.layer.compute_output_spec(inputs, *args, **kwargs)
 
@@ -77,11 +80,11 @@ class _GradientCapture(GradientCaptureBody, keras.layers.Layer):
 class CaptureUpstreamGradientsBody(AnyKeras):
     """The parts of `CaptureUpstreamGradients` that are the same over any Keras."""
 
-    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: object) -> None:
         self._check_is_layer(layer)
         super().__init__(layer, f"{layer.name}_cug" if tag is None else tag, **kwargs)
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorStructure, *args: object, **kwargs: object) -> TensorStructure:
         """Returns the result of the wrapped layer."""
         return capture_upstream_gradients(super().call(inputs, *args, **kwargs), tag=self.tag)
 
@@ -105,7 +108,7 @@ class CaptureUpstreamGradients(CaptureUpstreamGradientsBody, _GradientCapture):
 class CaptureActivationGradientsBody(AnyKeras):
     """The parts of `CaptureActivationGradients` that are the same over any Keras."""
 
-    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: object) -> None:
         if not self.layer_is_supported(layer):
             raise ValueError(
                 f"CaptureActivationGradients: layer '{layer.name}' does not use an activation "
@@ -129,7 +132,7 @@ class CaptureActivationGradientsBody(AnyKeras):
         cls._check_is_layer(layer)
         return not isinstance(layer, cls._keras.layers.RNN) and bool(cls._activations(layer))
 
-    def _wrapped(self) -> Mapping[str, Any]:
+    def _wrapped(self) -> Mapping[str, object]:
         return self._layer_config
 
     @classmethod
@@ -146,7 +149,7 @@ class CaptureActivationGradientsBody(AnyKeras):
         return copied
 
     @classmethod
-    def _activations(cls, layer: keras.layers.Layer) -> dict[str, Any]:
+    def _activations(cls, layer: keras.layers.Layer) -> dict[str, Callable[..., tf.Tensor]]:
         """Returns the activation functions of a layer by the argument that sets them."""
         return {
             argument: cls._keras.activations.get(value)
@@ -180,9 +183,9 @@ class _CapturingActivation:
         tag: Name of the captured gradients.
     """
 
-    def __init__(self, function: Any, tag: str) -> None:
+    def __init__(self, function: Callable[..., tf.Tensor], tag: str) -> None:
         self._function = function
         self._tag = tag
 
-    def __call__(self, inputs: Any) -> Any:
+    def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
         return self._function(capture_upstream_gradients(inputs, tag=self._tag))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
@@ -14,12 +12,18 @@ from ipu_tf.ops.functions import ctc_ops
 class CTCLossBody(AnyKeras):
     """The parts of `CTCLoss` that are the same over any Keras."""
 
-    def __init__(self, blank_index: int = 0, from_logits: bool = False, **kwargs: Any) -> None:
+    def __init__(self, blank_index: int = 0, from_logits: bool = False, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.blank_index = blank_index
         self.from_logits = from_logits
 
-    def call(self, labels: Any, data: Any, label_length: Any, data_length: Any) -> tf.Tensor:
+    def call(
+        self,
+        labels: tf.Tensor,
+        data: tf.Tensor,
+        label_length: tf.Tensor,
+        data_length: tf.Tensor,
+    ) -> tf.Tensor:
         """Returns the loss, of shape [1].
 
         Args:
@@ -32,7 +36,7 @@ class CTCLossBody(AnyKeras):
         losses = loss(labels, data, label_length, data_length, self.blank_index)
         return tf.reshape(tf.reduce_mean(losses), [1])
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         return {
             **super().get_config(),
@@ -52,7 +56,11 @@ class CTCLoss(CTCLossBody, keras.layers.Layer):
     """
 
     def compute_output_spec(
-        self, labels: Any, data: Any, label_length: Any, data_length: Any
+        self,
+        labels: keras.KerasTensor,
+        data: keras.KerasTensor,
+        label_length: keras.KerasTensor,
+        data_length: keras.KerasTensor,
     ) -> keras.KerasTensor:
         """Returns the shape and dtype of the loss."""
         del labels, label_length, data_length
@@ -68,7 +76,7 @@ class CTCInferenceLayerBody(AnyKeras):
         beam_width: int = 100,
         top_paths: int = 1,
         from_logits: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if not 1 <= top_paths <= beam_width:
             raise ValueError(
@@ -81,7 +89,7 @@ class CTCInferenceLayerBody(AnyKeras):
         self.top_paths = top_paths
         self.from_logits = from_logits
 
-    def call(self, data: Any, data_length: Any) -> Any:
+    def call(self, data: tf.Tensor, data_length: tf.Tensor) -> ctc_ops.Decoded:
         """Returns the most likely sequences.
 
         Args:
@@ -95,7 +103,7 @@ class CTCInferenceLayerBody(AnyKeras):
         """
         return self._search(data, data_length)
 
-    def _search(self, data: Any, data_length: Any) -> ctc_ops.Decoded:
+    def _search(self, data: tf.Tensor, data_length: tf.Tensor) -> ctc_ops.Decoded:
         search = (
             ctc_ops.ctc_beam_search_decoder
             if self.from_logits
@@ -103,7 +111,7 @@ class CTCInferenceLayerBody(AnyKeras):
         )
         return search(data, data_length, self.beam_width, self.top_paths, self.blank_index)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         return {
             **super().get_config(),
@@ -129,7 +137,9 @@ class CTCInferenceLayer(CTCInferenceLayerBody, keras.layers.Layer):
         ValueError: `top_paths` is greater than `beam_width`, or below 1.
     """
 
-    def compute_output_spec(self, data: Any, data_length: Any) -> Any:
+    def compute_output_spec(
+        self, data: keras.KerasTensor, data_length: keras.KerasTensor
+    ) -> tuple[keras.KerasTensor, keras.KerasTensor, keras.KerasTensor]:
         """Returns the shapes and dtypes of the results."""
         del data_length
         steps, batch, _ = data.shape
@@ -143,7 +153,7 @@ class CTCInferenceLayer(CTCInferenceLayerBody, keras.layers.Layer):
 class CTCPredictionsLayerBody(AnyKeras):
     """The parts of `CTCPredictionsLayer` that are the same over any Keras."""
 
-    def call(self, data: Any, data_length: Any) -> tf.Tensor:
+    def call(self, data: tf.Tensor, data_length: tf.Tensor) -> tf.Tensor:
         """Returns the labels of the most likely sequence, int32 of shape [batch, steps].
 
         Args:
@@ -161,7 +171,9 @@ class CTCPredictionsLayer(CTCPredictionsLayerBody, CTCInferenceLayer):
     Its arguments are those of `CTCInferenceLayer`; it returns the best of the paths.
     """
 
-    def compute_output_spec(self, data: Any, data_length: Any) -> keras.KerasTensor:
+    def compute_output_spec(
+        self, data: keras.KerasTensor, data_length: keras.KerasTensor
+    ) -> keras.KerasTensor:
         """Returns the shape and dtype of the labels."""
         _, _, labels = super().compute_output_spec(data, data_length)
         batch, _, steps = labels.shape

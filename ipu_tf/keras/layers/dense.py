@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.structures import Shape, TensorStructure
+from ipu_tf.keras.layers.arguments import Activation, Constraint, Initializer, Regularizer
 from ipu_tf.keras.layers.ipu_layer import AnyKeras, refuse
 from ipu_tf.ops.math_ops import check_serialization, serialized_matmul
 
@@ -26,16 +26,16 @@ class SerialDenseBody(AnyKeras):
         units: int,
         serialization_factor: int,
         serialization_dimension: str,
-        activation: Any = None,
+        activation: Activation = None,
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        **kwargs: object,
     ) -> None:
         check_serialization(
             "SerialDense", serialization_factor, serialization_dimension, tuple(_DIMENSIONS)
@@ -56,7 +56,7 @@ class SerialDenseBody(AnyKeras):
         self.serialization_factor = serialization_factor
         self.serialization_dimension = serialization_dimension
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes the kernel and the bias."""
         extents = {
             "input_columns": input_shape[-2],
@@ -72,7 +72,7 @@ class SerialDenseBody(AnyKeras):
             )
         super().build(input_shape)
 
-    def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Returns activation(inputs x kernel + bias), of shape [..., m, units]."""
         del training
         outputs = serialized_matmul(
@@ -85,7 +85,7 @@ class SerialDenseBody(AnyKeras):
             outputs = keras.ops.add(outputs, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         return {
             **super().get_config(),
@@ -128,10 +128,10 @@ class DenseBody(AnyKeras):
     def __init__(
         self,
         units: int,
-        kernel_format: Any = None,
+        kernel_format: object = None,
         kernel_scale: int = 0,
-        kernel_data_initializer: Any = None,
-        **kwargs: Any,
+        kernel_data_initializer: Initializer = None,
+        **kwargs: object,
     ) -> None:
         refuse(
             self,
@@ -141,7 +141,7 @@ class DenseBody(AnyKeras):
         )
         super().__init__(units, **kwargs)
 
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: TensorStructure, *args: object, **kwargs: object) -> tf.Tensor:
         """Returns the outputs; makes the weights first if there are none.
 
         Raises:
@@ -170,6 +170,6 @@ class Dense(DenseBody, keras.layers.Dense):
         NotImplementedError: An argument of float8 is given, or the inputs are float8.
     """
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Returns the outputs; see `keras.layers.Dense`."""
         return super().call(inputs, training)

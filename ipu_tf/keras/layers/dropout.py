@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
+import tensorflow as tf
 
+from ipu_tf.internals.structures import Shape
+from ipu_tf.keras.layers.arguments import SeedPair
 from ipu_tf.keras.layers.ipu_layer import AnyKeras, drop, seed_pair
 
 
@@ -15,11 +16,11 @@ class DropoutBody(AnyKeras):
     def __init__(
         self,
         rate: float,
-        noise_shape: Any = None,
-        seed: Any = None,
+        noise_shape: Shape | None = None,
+        seed: SeedPair = None,
         *,
         ref: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if not 0 <= rate < 1:
             raise ValueError(
@@ -32,7 +33,7 @@ class DropoutBody(AnyKeras):
         self.seed = seed_pair("Dropout", seed)
         self.ref = ref
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Checks the shape of the mask against that of the inputs."""
         shape = self.noise_shape
         if shape is not None and (
@@ -49,7 +50,7 @@ class DropoutBody(AnyKeras):
             )
         super().build(input_shape)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Returns the inputs, with dropout in training."""
         if not training or not self.rate:
             return inputs
@@ -57,7 +58,7 @@ class DropoutBody(AnyKeras):
             return super().call(inputs, training=True)
         return drop(inputs, self.rate, self.noise_shape, self.seed)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         return {**super().get_config(), "ref": self.ref}
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
+import tensorflow as tf
 from keras import ops
 
+from ipu_tf.internals.structures import Shape
+from ipu_tf.keras.layers.arguments import Activation, Initializer
 from ipu_tf.keras.layers.dropout import Dropout
 from ipu_tf.keras.layers.ipu_layer import AnyKeras
 from ipu_tf.keras.layers.normalization import LayerNormalization
@@ -29,16 +33,16 @@ class EffectiveTransformerBody(AnyKeras):
         num_attention_heads: int = 1,
         attention_head_size: int = 1,
         sequences_per_iter: int = 1,
-        qkv_activation: Any = None,
+        qkv_activation: Activation = None,
         attention_dropout_prob: float | None = None,
-        output_activation: Any = None,
+        output_activation: Activation = None,
         output_dropout_prob: float | None = None,
         layer_norm_output: bool = True,
-        embedding_initializer: Any = "glorot_uniform",
-        embedding_bias_initializer: Any = "zeros",
-        output_initializer: Any = "glorot_uniform",
-        output_bias_initializer: Any = "zeros",
-        **kwargs: Any,
+        embedding_initializer: Initializer = "glorot_uniform",
+        embedding_bias_initializer: Initializer = "zeros",
+        output_initializer: Initializer = "glorot_uniform",
+        output_bias_initializer: Initializer = "zeros",
+        **kwargs: object,
     ) -> None:
         if sequences_per_iter > max_batch_size:
             raise ValueError(
@@ -89,7 +93,7 @@ class EffectiveTransformerBody(AnyKeras):
         self._output_dropout = self._dropout(self.output_dropout_prob or 0.0, dtype=policy)
         self._layer_norm = self._norm(dtype=policy) if self.layer_norm_output else None
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Sequence[Shape]) -> None:
         """Makes the weights.
 
         Args:
@@ -100,7 +104,7 @@ class EffectiveTransformerBody(AnyKeras):
                 f"EffectiveTransformer layer '{self.name}' must be built with either four or five "
                 f"input shapes. Received: {len(input_shape)} shapes."
             )
-        from_shape = input_shape[0]
+        from_shape: Any = input_shape[0]  # The number of steps is static.
         for layer in self._embeddings:
             layer.build((*from_shape, 1))
         features = from_shape[1] * self.num_attention_heads * self.attention_head_size
@@ -113,7 +117,9 @@ class EffectiveTransformerBody(AnyKeras):
             else None
         )
 
-    def call(self, inputs: Any, training: bool | None = True) -> Any:
+    def call(
+        self, inputs: Sequence[tf.Tensor], training: bool | None = True
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the outputs and the context.
 
         Args:
@@ -147,7 +153,9 @@ class EffectiveTransformerBody(AnyKeras):
         outputs = self._output_dropout(self._output_layer(flat), training=training)
         return outputs if self._layer_norm is None else self._layer_norm(outputs), context
 
-    def _heads(self, layer: keras.layers.Layer, sequences: Any, lengths: Any) -> Any:
+    def _heads(
+        self, layer: keras.layers.Layer, sequences: tf.Tensor, lengths: tf.Tensor
+    ) -> tf.Tensor:
         """Returns embedded sequences, zero beyond their lengths, [batch, heads, steps, size]."""
         batch, steps = ops.shape(sequences)
         embedded = layer(ops.cast(sequences, self.compute_dtype)[:, :, None])
@@ -158,7 +166,7 @@ class EffectiveTransformerBody(AnyKeras):
         heads = (batch, steps, self.num_attention_heads, self.attention_head_size)
         return ops.transpose(ops.reshape(embedded, heads), (0, 2, 1, 3))
 
-    def _check(self, inputs: Any) -> None:
+    def _check(self, inputs: Sequence[tf.Tensor]) -> None:
         """Checks that the inputs fit together.
 
         Raises:
@@ -197,13 +205,13 @@ class EffectiveTransformerBody(AnyKeras):
                     f"EffectiveTransformer layer '{self.name}': {rule}. Received: {received}."
                 )
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
+    def compute_output_shape(self, input_shape: Sequence[Shape]) -> tuple[Shape, Shape]:
         """Returns the shapes of the outputs and of the context."""
         batch, steps = input_shape[0]
         context = (batch, steps, self.num_attention_heads, self.attention_head_size)
         return (batch, self.output_layer_size), context
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         initializers = {
             name: self._keras.initializers.serialize(getattr(self, name))
@@ -267,11 +275,11 @@ class EffectiveTransformer(EffectiveTransformerBody, keras.layers.Layer):
     _norm = LayerNormalization
 
 
-def _fresh(initializer: Any) -> Any:
+def _fresh(initializer: Any) -> Initializer:
     """Returns a copy of an initializer; without a seed it draws other values than the original."""
     is_object = hasattr(initializer, "get_config")
     return type(initializer).from_config(initializer.get_config()) if is_object else initializer
 
 
-def _dtype_name(tensor: Any) -> str:
+def _dtype_name(tensor: tf.Tensor) -> str:
     return keras.backend.standardize_dtype(tensor.dtype)

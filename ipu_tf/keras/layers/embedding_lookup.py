@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.structures import Shape
+from ipu_tf.keras.layers.arguments import Constraint, Initializer, Regularizer
 from ipu_tf.keras.layers.ipu_layer import AnyKeras, refuse
 from ipu_tf.ops import embedding_ops
 
@@ -18,14 +18,14 @@ class EmbeddingBody(AnyKeras):
         self,
         input_dim: int,
         output_dim: int,
-        embeddings_initializer: Any = "uniform",
-        embeddings_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        embeddings_constraint: Any = None,
+        embeddings_initializer: Initializer = "uniform",
+        embeddings_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        embeddings_constraint: Constraint = None,
         mask_zero: bool = False,
         input_length: int | None = None,
         serialization_factor: int = 1,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         refuse(
             self,
@@ -46,7 +46,7 @@ class EmbeddingBody(AnyKeras):
         """The dtype of the inputs: a Sequential that begins with this layer takes integers."""
         return "int32"
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: Shape | None = None) -> None:
         """Makes the table."""
         if input_shape is not None and len(input_shape) != 2:
             raise ValueError(
@@ -56,7 +56,7 @@ class EmbeddingBody(AnyKeras):
         super().build(input_shape)
 
     def call(
-        self, inputs: Any, inputs_are_sorted: bool = False, training: bool | None = None
+        self, inputs: tf.Tensor, inputs_are_sorted: bool = False, training: bool | None = None
     ) -> tf.Tensor:
         """Returns the rows that the integers name.
 
@@ -75,7 +75,7 @@ class EmbeddingBody(AnyKeras):
         )
         return keras.ops.cast(rows, self.compute_dtype)
 
-    def _check_integers(self, inputs: Any) -> None:
+    def _check_integers(self, inputs: tf.Tensor | keras.KerasTensor) -> None:
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if "int" not in dtype:
             raise ValueError(
@@ -83,7 +83,7 @@ class EmbeddingBody(AnyKeras):
                 f"keras.Input(shape, dtype='int32'). Received: dtype {dtype}."
             )
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         return {**super().get_config(), "serialization_factor": self.serialization_factor}
 
@@ -111,7 +111,10 @@ class Embedding(EmbeddingBody, keras.layers.Embedding):
     """
 
     def compute_output_spec(
-        self, inputs: Any, inputs_are_sorted: bool = False, training: bool | None = None
+        self,
+        inputs: keras.KerasTensor,
+        inputs_are_sorted: bool = False,
+        training: bool | None = None,
     ) -> keras.KerasTensor:
         """Returns the shape and dtype of the result."""
         del inputs_are_sorted, training

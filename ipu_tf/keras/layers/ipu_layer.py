@@ -7,6 +7,9 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.structures import Shape
+from ipu_tf.keras.layers.arguments import SeedPair
+
 _Base: Any = object  # Each Keras has a base of its own, which subclasses name.
 
 
@@ -22,7 +25,7 @@ class AnyKeras(_Base):
 class RefusingLayer(AnyKeras):
     """What `IPULayer` is over any Keras."""
 
-    def _check_unsupported(self, arg: Any, arg_name: str, method_name: str = "__init__") -> None:
+    def _check_unsupported(self, arg: object, arg_name: str, method_name: str = "__init__") -> None:
         """Checks that an argument that is not supported is not given.
 
         Raises:
@@ -35,7 +38,7 @@ class IPULayer(RefusingLayer, keras.layers.Layer):
     """Base of layers that have arguments of a Keras layer and refuse some of them."""
 
 
-def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: Any) -> None:
+def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: object) -> None:
     """Checks that no arguments are given that the Keras layer has but the IPU does not use.
 
     Args:
@@ -52,7 +55,7 @@ def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: Any
 
 
 def unsupported(
-    layer: keras.layers.Layer, name: str, value: Any, method: str = "__init__"
+    layer: keras.layers.Layer, name: str, value: object, method: str = "__init__"
 ) -> NotImplementedError:
     """Returns the error for a value of an argument that supports only one other value.
 
@@ -69,7 +72,7 @@ def unsupported(
     )
 
 
-def seed_pair(owner: str, seed: Any) -> tuple[int, int] | None:
+def seed_pair(owner: str, seed: SeedPair) -> tuple[int, int] | None:
     """Returns a pair of seeds.
 
     Args:
@@ -92,9 +95,9 @@ def seed_pair(owner: str, seed: Any) -> tuple[int, int] | None:
 def drop(
     inputs: tf.Tensor,
     rate: float,
-    noise_shape: Any,
+    noise_shape: Shape | None,
     seed: tuple[int, int] | None,
-    generator: Any = None,
+    generator: keras.random.SeedGenerator | None = None,
 ) -> tf.Tensor:
     """Returns a tensor with a share of its elements set to 0 and the others scaled up.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
+from ipu_tf.internals.structures import Shape
+from ipu_tf.keras.layers.arguments import Constraint, Initializer, Regularizer
 from ipu_tf.keras.layers.ipu_layer import AnyKeras, refuse
 
 logger = logging.getLogger(__name__)
@@ -27,11 +29,11 @@ class GroupNormalizationBody(AnyKeras):
         center: bool = True,
         scale: bool = True,
         epsilon: float = 1e-3,
-        beta_initializer: Any = None,
-        gamma_initializer: Any = None,
+        beta_initializer: Initializer = None,
+        gamma_initializer: Initializer = None,
         strided_channel_grouping: bool = True,
         trainable: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(trainable=trainable, autocast=False, **kwargs)
         self.groups = groups
@@ -43,7 +45,7 @@ class GroupNormalizationBody(AnyKeras):
         self.gamma_initializer = self._keras.initializers.get(gamma_initializer or "ones")
         self.strided_channel_grouping = strided_channel_grouping
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes `gamma` and `beta`."""
         channels = self._channels(input_shape)
         self._check_groups(channels)
@@ -57,19 +59,20 @@ class GroupNormalizationBody(AnyKeras):
                 shape=(channels,), name="beta", initializer=self.beta_initializer
             )
 
-    def _channels(self, input_shape: Any) -> int:
+    def _channels(self, input_shape: Shape) -> int:
         rank, axis = len(input_shape), self.channels_axis
         if axis not in (1, rank - 1, -1, 1 - rank):
             raise ValueError(
                 f"{type(self).__name__} layer '{self.name}': the channels are axis 1 or the last "
                 f"axis. Received: channels_axis={axis}, inputs of shape {tuple(input_shape)}."
             )
-        if input_shape[axis] is None:
+        channels = input_shape[axis]
+        if channels is None:
             raise ValueError(
                 f"{type(self).__name__} layer '{self.name}': the number of channels must be "
                 f"static. Received: inputs of shape {tuple(input_shape)}."
             )
-        return input_shape[axis]
+        return channels
 
     def _check_groups(self, channels: int) -> None:
         if self.groups < 1 or channels % self.groups:
@@ -78,7 +81,7 @@ class GroupNormalizationBody(AnyKeras):
                 f"number of channels. Received: groups={self.groups}, {channels} channels."
             )
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Returns the normalized inputs, the same in training and in inference."""
         del training
         shape = ops.shape(inputs)
@@ -102,11 +105,11 @@ class GroupNormalizationBody(AnyKeras):
             outputs = outputs + ops.reshape(ops.cast(self.beta, "float32"), per_channel)
         return ops.cast(outputs, self.compute_dtype)
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Returns the shape of the inputs."""
         return input_shape
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         return {
             **super().get_config(),
@@ -155,10 +158,10 @@ class InstanceNormalizationBody(AnyKeras):
         center: bool = True,
         scale: bool = True,
         epsilon: float = 1e-3,
-        beta_initializer: Any = None,
-        gamma_initializer: Any = None,
+        beta_initializer: Initializer = None,
+        gamma_initializer: Initializer = None,
         trainable: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(
             groups=1,
@@ -173,12 +176,12 @@ class InstanceNormalizationBody(AnyKeras):
         )
         _warn_of_small_epsilon(self)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes `gamma` and `beta`; every channel is a group."""
         self.groups = self._channels(input_shape)
         super().build(input_shape)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         config = super().get_config()
         del config["groups"], config["strided_channel_grouping"]
@@ -198,22 +201,22 @@ class InstanceNormalization(InstanceNormalizationBody, GroupNormalization):
 class LayerNormalizationBody(AnyKeras):
     """The parts of `LayerNormalization` that are the same over any Keras."""
 
-    axis: Any
+    axis: int | list[int] | tuple[int, ...]
 
     def __init__(
         self,
-        axis: Any = -1,
+        axis: int | list[int] | tuple[int, ...] = -1,
         epsilon: float = 1e-3,
         center: bool = True,
         scale: bool = True,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
+        beta_initializer: Initializer = "zeros",
+        gamma_initializer: Initializer = "ones",
+        beta_regularizer: Regularizer = None,
+        gamma_regularizer: Regularizer = None,
+        beta_constraint: Constraint = None,
+        gamma_constraint: Constraint = None,
         trainable: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         refuse(
             self,
@@ -239,7 +242,7 @@ class LayerNormalizationBody(AnyKeras):
         )
         _warn_of_small_epsilon(self)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Makes `gamma` and `beta`."""
         rank = len(input_shape)
         axes = self.axis if isinstance(self.axis, list | tuple) else [self.axis]
@@ -252,7 +255,7 @@ class LayerNormalizationBody(AnyKeras):
         self.axis = positive
         super().build(input_shape)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Returns the normalized inputs, the same in training and in inference."""
         del training
         return super().call(inputs)

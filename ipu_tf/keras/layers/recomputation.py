@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.keras.adapters.graphs import Structure
 from ipu_tf.keras.layers.ipu_layer import AnyKeras
 from ipu_tf.ops.pipelining_ops import recomputation_checkpoint
 
@@ -13,7 +13,7 @@ from ipu_tf.ops.pipelining_ops import recomputation_checkpoint
 class RecomputationCheckpointBody(AnyKeras):
     """The parts of `RecomputationCheckpoint` that are the same over any Keras."""
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorStructure) -> TensorStructure:
         """Returns the inputs, a tensor or a structure of tensors."""
         return keras.tree.map_structure(recomputation_checkpoint, inputs)
 
@@ -28,7 +28,7 @@ class RecomputationCheckpoint(RecomputationCheckpointBody, keras.layers.Layer):
     values and gradients stay the same.
     """
 
-    def compute_output_spec(self, inputs: Any) -> Any:
+    def compute_output_spec(self, inputs: Structure) -> Structure:
         """Returns the shapes and dtypes of the results."""
         return keras.tree.map_structure(
             lambda spec: keras.KerasTensor(spec.shape, dtype=spec.dtype), inputs

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from types import ModuleType
+from typing import Any, TypedDict, Unpack
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from ipu_tf import scopes
 from ipu_tf.config.poplar_options import parse_partials
+from ipu_tf.internals.structures import DType, Shape
+from ipu_tf.keras.layers.arguments import Initializer, SeedPair
 from ipu_tf.keras.layers.ipu_layer import AnyKeras, drop, refuse, seed_pair, unsupported
 
 ACTIVATIONS = ("tanh", "relu", "softmax", "sigmoid", "hard_sigmoid")
@@ -54,12 +58,26 @@ class PopnnOptions:
     time_major: bool = False
     available_memory_proportion_fwd: float | None = None
     available_memory_proportion_bwd: float | None = None
-    options: Mapping[str, Any] | None = None
-    options_bwd: Mapping[str, Any] | None = None
+    options: Mapping[str, object] | None = None
+    options_bwd: Mapping[str, object] | None = None
+
+
+class PopnnSettings(TypedDict):
+    """The fields of `PopnnOptions` that need no check."""
+
+    time_major: bool
+    available_memory_proportion_fwd: float | None
+    available_memory_proportion_bwd: float | None
+    options: Mapping[str, object] | None
+    options_bwd: Mapping[str, object] | None
 
 
 def parse_options(
-    owner: str, *, dropout_seed: Any, partials_dtype: Any, **others: Any
+    owner: str,
+    *,
+    dropout_seed: SeedPair,
+    partials_dtype: DType,
+    **others: Unpack[PopnnSettings],
 ) -> PopnnOptions:
     """Returns the options of a layer, checked.
 
@@ -83,7 +101,9 @@ def parse_options(
     )
 
 
-def check_arguments(layer: keras.layers.Layer, implementation: int, others: Any) -> None:
+def check_arguments(
+    layer: keras.layers.Layer, implementation: int, others: Mapping[str, object]
+) -> None:
     """Checks arguments of the Keras layer that support only one value on the IPU.
 
     Args:
@@ -94,14 +114,16 @@ def check_arguments(layer: keras.layers.Layer, implementation: int, others: Any)
     Raises:
         NotImplementedError: An argument has another value.
     """
-    given = {name: others[name] for name in _ONLY if name in others}
+    given: dict[str, Any] = {name: others[name] for name in _ONLY if name in others}
     refuse(layer, implementation=implementation not in (1, 2) and implementation)
     refuse(layer, **{name: value for name, value in given.items() if name != "use_bias"})
     if not given.get("use_bias", True):
         raise unsupported(layer, "use_bias", given["use_bias"])
 
 
-def activation_name(owner: str, argument: str, activation: Any, accepted: tuple[str, ...]) -> str:
+def activation_name(
+    owner: str, argument: str, activation: object, accepted: tuple[str, ...]
+) -> str:
     """Returns the name of an activation function.
 
     Args:
@@ -122,7 +144,9 @@ def activation_name(owner: str, argument: str, activation: Any, accepted: tuple[
     return name
 
 
-def seeded(initializer: Any, default: str, seed: int | None, of_keras: Any = keras) -> Any:
+def seeded(
+    initializer: Initializer, default: str, seed: int | None, of_keras: ModuleType = keras
+) -> Initializer:
     """Returns an initializer, seeded if it is left out or given as a string.
 
     Args:
@@ -181,7 +205,7 @@ class PopnnBody(AnyKeras):
         return self.cell.kernel
 
     @kernel.setter
-    def kernel(self, kernel: Any) -> None:
+    def kernel(self, kernel: keras.Variable | tf.Tensor) -> None:
         self.cell.kernel = kernel
 
     @property
@@ -190,7 +214,7 @@ class PopnnBody(AnyKeras):
         return self.cell.recurrent_kernel
 
     @recurrent_kernel.setter
-    def recurrent_kernel(self, kernel: Any) -> None:
+    def recurrent_kernel(self, kernel: keras.Variable | tf.Tensor) -> None:
         self.cell.recurrent_kernel = kernel
 
     @property
@@ -199,10 +223,10 @@ class PopnnBody(AnyKeras):
         return self.cell.bias
 
     @biases.setter
-    def biases(self, biases: Any) -> None:
+    def biases(self, biases: keras.Variable | tf.Tensor) -> None:
         self.cell.bias = biases
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
         return {**super().get_config(), **asdict(self._popnn), "dropout": self._rate}
 
@@ -213,12 +237,14 @@ class PopnnRNN(PopnnBody, keras.layers.RNN):
     A subclass names this class before the Keras layer that it extends and passes the options.
     """
 
-    def _of_keras(self, *, seed: int | None, time_major: bool) -> dict[str, Any]:
+    def _of_keras(self, *, seed: int | None, time_major: bool) -> dict[str, object]:
         """Returns the arguments that Keras 3 alone has."""
         del time_major  # `call` transposes.
         return {"seed": seed, "use_cudnn": False}
 
-    def build(self, inputs_shape: Any, initial_state_shape: Any = None) -> None:
+    def build(
+        self, inputs_shape: Shape, initial_state_shape: Sequence[Shape] | None = None
+    ) -> None:
         """Makes the weights."""
         if len(inputs_shape) != 3 or inputs_shape[-1] is None:
             raise ValueError(
@@ -229,11 +255,11 @@ class PopnnRNN(PopnnBody, keras.layers.RNN):
 
     def call(
         self,
-        inputs: Any,
-        mask: Any = None,
+        inputs: tf.Tensor,
+        mask: tf.Tensor | None = None,
         training: bool | None = None,
-        initial_state: Any = None,
-    ) -> Any:
+        initial_state: Sequence[tf.Tensor] | None = None,
+    ) -> tf.Tensor | tuple[tf.Tensor, ...]:
         """Returns the outputs of the sequences, and the states if `return_state`.
 
         Args:
@@ -268,15 +294,17 @@ class PopnnRNN(PopnnBody, keras.layers.RNN):
             return self._transposed(results)
         return self._transposed(results[0]), *results[1:]
 
-    def _transposed(self, sequences: Any) -> Any:
+    def _transposed(self, sequences: tf.Tensor) -> tf.Tensor:
         """Returns sequences with batch and steps swapped if they are time major."""
         return ops.transpose(sequences, (1, 0, 2)) if self._popnn.time_major else sequences
 
-    def _batch_major(self, shape: Any) -> tuple[Any, ...]:
+    def _batch_major(self, shape: Shape) -> Shape:
         first, second, *others = shape
         return (second, first, *others) if self._popnn.time_major else tuple(shape)
 
-    def compute_output_shape(self, inputs_shape: Any, initial_state_shape: Any = None) -> Any:
+    def compute_output_shape(
+        self, inputs_shape: Shape, initial_state_shape: Sequence[Shape] | None = None
+    ) -> Shape | tuple[Shape, ...]:
         """Returns the shapes of the results of `call`."""
         shapes = super().compute_output_shape(self._batch_major(inputs_shape), initial_state_shape)
         if not self.return_sequences:

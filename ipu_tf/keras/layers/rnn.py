@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 
+from ipu_tf.internals.structures import DType
+from ipu_tf.keras.layers.arguments import Activation, Constraint, Initializer, Regularizer, SeedPair
 from ipu_tf.keras.layers.ipu_layer import AnyKeras
 from ipu_tf.keras.layers.recurrent import (
     ACTIVATIONS,
@@ -25,22 +26,22 @@ class PopnnLSTMBody(AnyKeras):
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Activation = "tanh",
+        recurrent_activation: Activation = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = "zeros",
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
         unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         dropout: float = 0.0,
-        dropout_seed: Any = None,
+        dropout_seed: SeedPair = None,
         recurrent_dropout: float = 0.0,
         implementation: int = 2,
         return_sequences: bool = False,
@@ -48,14 +49,14 @@ class PopnnLSTMBody(AnyKeras):
         go_backwards: bool = False,
         stateful: bool = False,
         unroll: bool = False,
-        partials_dtype: Any = "float32",
+        partials_dtype: DType = "float32",
         seed: int | None = None,
         time_major: bool = False,
         available_memory_proportion_fwd: float | None = None,
         available_memory_proportion_bwd: float | None = None,
-        options: Mapping[str, Any] | None = None,
-        options_bwd: Mapping[str, Any] | None = None,
-        **kwargs: Any,
+        options: Mapping[str, object] | None = None,
+        options_bwd: Mapping[str, object] | None = None,
+        **kwargs: object,
     ) -> None:
         check_arguments(self, implementation, {**locals(), **kwargs})
         extra = parse_options(
@@ -143,21 +144,21 @@ class PopnnGRUBody(AnyKeras):
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Activation = "tanh",
+        recurrent_activation: Activation = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         dropout: float = 0.0,
-        dropout_seed: Any = None,
+        dropout_seed: SeedPair = None,
         recurrent_dropout: float = 0.0,
         implementation: int = 2,
         return_sequences: bool = False,
@@ -167,13 +168,13 @@ class PopnnGRUBody(AnyKeras):
         unroll: bool = False,
         reset_after: bool = True,
         seed: int | None = None,
-        partials_dtype: Any = "float32",
+        partials_dtype: DType = "float32",
         time_major: bool = False,
         available_memory_proportion_fwd: float | None = None,
         available_memory_proportion_bwd: float | None = None,
-        options: Mapping[str, Any] | None = None,
-        options_bwd: Mapping[str, Any] | None = None,
-        **kwargs: Any,
+        options: Mapping[str, object] | None = None,
+        options_bwd: Mapping[str, object] | None = None,
+        **kwargs: object,
     ) -> None:
         check_arguments(self, implementation, {**locals(), **kwargs})
         extra = parse_options(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras_optimizers import Variable
+from ipu_tf.internals.structures import DType
 from ipu_tf.keras.optimizers.ipu_optimizer_base import (
     AnyOptimizer,
     IpuOptimizerBase,
+    Rate,
     slot_dtype_name,
 )
 from ipu_tf.keras.optimizers.moments import next_moments
@@ -20,17 +23,17 @@ class AdamIpuOptimizerBody(AnyOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: Rate = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
         amsgrad: bool = False,
         name: str = "Adam",
-        m_dtype: Any = None,
-        v_dtype: Any = None,
-        vhat_dtype: Any = None,
+        m_dtype: DType | None = None,
+        v_dtype: DType | None = None,
+        vhat_dtype: DType | None = None,
         debiasing: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(
             name=name,
@@ -46,12 +49,17 @@ class AdamIpuOptimizerBody(AnyOptimizer):
         self.vhat_dtype = slot_dtype_name(vhat_dtype)
         self.debiasing = debiasing
 
-    def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
+    def get_slot_dtype(self, var: Variable, slot_name: str) -> DType:
         """Returns the dtype of a variable's slot "m", "v" or "vhat"."""
         chosen = {"m": self.m_dtype, "v": self.v_dtype, "vhat": self.vhat_dtype}
         return chosen[slot_name] or var.dtype
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(
+        self,
+        gradient: tf.Tensor | tf.IndexedSlices,
+        variable: Variable,
+        learning_rate: tf.Tensor,
+    ) -> None:
         """Updates a variable and its slots."""
         compute_dtype = self.opt_dtypes[0]
         m_hat, v_hat = next_moments(self, gradient, variable, compute_dtype)
@@ -62,7 +70,7 @@ class AdamIpuOptimizerBody(AnyOptimizer):
         step = m_hat / (tf.sqrt(v_hat) + tf.cast(self.epsilon, compute_dtype))
         self.assign_sub(variable, tf.cast(learning_rate, compute_dtype) * step)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
         return {
             **super().get_config(),

@@ -9,6 +9,8 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.internals.keras_optimizers import Variable
+from ipu_tf.internals.structures import DType, Gradient
 from ipu_tf.keras.optimizers.als_optimizer import ALSOptimizer, CapturedGradients
 from ipu_tf.keras.optimizers.attribute_guards import ReadOnly
 from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import GradientAccumulationOptimizer
@@ -64,8 +66,8 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
-        dtype: Any = None,
-        reduction_method: Any = Method.SUM,
+        dtype: DType | None = None,
+        reduction_method: Method | str = Method.SUM,
         name: str = "ALSGradientAccumulationOptimizer",
     ) -> None:
         if not isinstance(als_optimizer, ALSOptimizer):
@@ -100,7 +102,7 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
             *self.inner_optimizer.variables,
         ]
 
-    def scale_loss(self, loss: Any) -> Any:
+    def scale_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns a loss times the loss scaling factor, in the loss's dtype."""
         return self.als_optimizer.scale_loss(loss)
 
@@ -108,14 +110,16 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         """Returns counts of captured gradients; see `ALSOptimizer.count_captured`."""
         return self.als_optimizer.count_captured(captured_grads)
 
-    def get_gradients(self, loss: tf.Tensor, params: Sequence[Any]) -> list[Any]:
+    def get_gradients(
+        self, loss: tf.Tensor, params: Sequence[Variable | tf.Tensor]
+    ) -> list[Gradient]:
         """Returns the gradients of the scaled loss; see `ALSOptimizer.get_gradients`."""
         return self.als_optimizer.get_gradients(loss, params)
 
     def apply(
         self,
-        grads: Sequence[Any],
-        trainable_variables: Sequence[Any] | None = None,
+        grads: Sequence[Gradient],
+        trainable_variables: Sequence[Variable] | None = None,
         captured_grads: CapturedGradients | None = None,
         captured_counts: tf.Tensor | None = None,
     ) -> None:
@@ -134,12 +138,12 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def apply_gradients(
         self,
-        grads_and_vars: Iterable[tuple[Any, Any]],
+        grads_and_vars: Iterable[tuple[Gradient, Variable]],
         captured_grads: CapturedGradients | None = None,
         name: str | None = None,
         experimental_aggregate_gradients: bool = True,
         captured_counts: tf.Tensor | None = None,
-    ) -> Any:
+    ) -> tf.Variable:
         """Counts and accumulates gradients; see `apply`.
 
         Args:
@@ -157,7 +161,7 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         self.apply(grads, variables, captured_grads, captured_counts)
         return self.iterations
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
         config = self.inner_optimizer.get_config()
         del config["opt"]
@@ -166,10 +170,10 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
 
     @classmethod
     def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
     ) -> ALSGradientAccumulationOptimizer:
         """Returns the optimizer that `get_config` describes."""
-        arguments = dict(config)
+        arguments: dict[str, Any] = dict(config)
         als_optimizer = keras.saving.deserialize_keras_object(
             arguments.pop("als_optimizer"), custom_objects=custom_objects
         )

@@ -9,15 +9,17 @@ from typing import Any, ClassVar, Self
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras_optimizers import Variable
+from ipu_tf.internals.structures import Gradient, TensorStructure
 from ipu_tf.keras.optimizers.als_settings import ALSSettings
 from ipu_tf.keras.optimizers.attribute_guards import ReadOnly, Setting
-from ipu_tf.keras.optimizers.ipu_optimizer_base import AnyOptimizer
+from ipu_tf.keras.optimizers.ipu_optimizer_base import AnyOptimizer, Optimizer
 from ipu_tf.ops import grad_util_ops, statistics_ops
 from ipu_tf.runtime.tracing import hooks
 
 ALSDefaults = ALSSettings()
 
-CapturedGradients = Mapping[str, Any]
+CapturedGradients = Mapping[str, TensorStructure]
 """Captured gradients by tag: tensors, or lists of tensors."""
 
 
@@ -32,12 +34,11 @@ class ALSOptimizerBody(AnyOptimizer):
     _keras: ClassVar[Any] = keras
 
     settings: ALSSettings
-    dynamic_scale: Any
-    inner_optimizer: Any
-    name: Any
-    _histogram: Any
-    _counter: Any
-    _previous_scale: Any
+    dynamic_scale: Variable
+    inner_optimizer: Optimizer
+    _histogram: Variable
+    _counter: Variable
+    _previous_scale: Variable
 
     initial_loss_scaling_factor = Setting()
     update_frequency = Setting()
@@ -51,7 +52,7 @@ class ALSOptimizerBody(AnyOptimizer):
 
     def __init__(
         self,
-        opt: Any,
+        opt: Optimizer,
         initial_loss_scaling_factor: float = ALSDefaults.initial_loss_scaling_factor,
         update_frequency: int = ALSDefaults.update_frequency,
         increase_factor: float = ALSDefaults.increase_factor,
@@ -82,31 +83,33 @@ class ALSOptimizerBody(AnyOptimizer):
         """Returns the name of the optimizer."""
         return self.name
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
         inner = self._keras.saving.serialize_keras_object(self.inner_optimizer)
         return {"opt": inner, **dataclasses.asdict(self.settings), "name": self.name}
 
     @classmethod
     def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
     ) -> Self:
         """Returns the optimizer that `get_config` describes."""
-        arguments = dict(config)
+        arguments: dict[str, Any] = dict(config)
         inner = cls._keras.saving.deserialize_keras_object(
             arguments.pop("opt"), custom_objects=custom_objects
         )
         return cls(inner, **arguments)
 
-    def scale_loss(self, loss: Any) -> Any:
+    def scale_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns a loss times the loss scaling factor, in the loss's dtype."""
         return loss * tf.cast(tf.convert_to_tensor(self.dynamic_scale), loss.dtype)
 
-    def get_scaled_loss(self, loss: Any) -> Any:
+    def get_scaled_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns a loss times the loss scaling factor, in the loss's dtype."""
         return self.scale_loss(loss)
 
-    def get_gradients(self, loss: tf.Tensor, params: Sequence[Any]) -> list[Any]:
+    def get_gradients(
+        self, loss: tf.Tensor, params: Sequence[Variable | tf.Tensor]
+    ) -> list[Gradient]:
         """Returns the gradients of the scaled loss, inside a tf.function.
 
         Args:
@@ -129,10 +132,10 @@ class ALSOptimizerBody(AnyOptimizer):
 
     def unscaled(
         self,
-        grads: Sequence[Any],
+        grads: Sequence[Gradient],
         captured_grads: CapturedGradients | None = None,
         captured_counts: tf.Tensor | None = None,
-    ) -> list[Any]:
+    ) -> list[tf.Tensor | None]:
         """Counts gradients for the next factor, and returns them divided by the current one.
 
         Args:
@@ -170,7 +173,12 @@ class ALSOptimizerBody(AnyOptimizer):
             for grad in grads
         ]
 
-    def _count(self, grads: list[Any], captured: tf.Tensor | None, scale: tf.Tensor) -> None:
+    def _count(
+        self,
+        grads: list[tf.Tensor | tf.IndexedSlices],
+        captured: tf.Tensor | None,
+        scale: tf.Tensor,
+    ) -> None:
         """Adds to the histogram, and updates the factor if due.
 
         Args:
@@ -259,7 +267,7 @@ class ALSOptimizerBody(AnyOptimizer):
         return True
 
 
-def _half_precision(grads: list[Any]) -> list[tf.Tensor]:
+def _half_precision(grads: list[tf.Tensor | tf.IndexedSlices]) -> list[tf.Tensor]:
     """Returns the float16 gradients; of a sparse one, its rows."""
     values = [grad.values if isinstance(grad, tf.IndexedSlices) else grad for grad in grads]
     return [value for value in values if value.dtype == tf.float16]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import keras
 
 from ipu_tf.keras.optimizers.als_optimizer import ALSOptimizer
-
-Rate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
+from ipu_tf.keras.optimizers.ipu_optimizer_base import Rate
 
 
 class _NamedALSOptimizer(ALSOptimizer):
@@ -20,7 +19,10 @@ class _NamedALSOptimizer(ALSOptimizer):
 
     _inner_arguments: ClassVar[tuple[str, ...]]
 
-    def get_config(self) -> dict[str, Any]:
+    def __init__(self, opt: keras.optimizers.Optimizer, *settings: Any, **named: Any) -> None:
+        super().__init__(opt, *settings, **named)
+
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
         inner = self.inner_optimizer.get_config()
         settings = super().get_config()
@@ -29,10 +31,10 @@ class _NamedALSOptimizer(ALSOptimizer):
 
     @classmethod
     def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
     ) -> Self:
         """Returns the optimizer that `get_config` describes."""
-        arguments = dict(config)
+        arguments: dict[str, Any] = dict(config)
         if isinstance(arguments["learning_rate"], dict):  # A schedule.
             arguments["learning_rate"] = keras.saving.deserialize_keras_object(
                 arguments["learning_rate"], custom_objects=custom_objects
@@ -62,9 +64,9 @@ class ALSOptimizerAdam(_NamedALSOptimizer):
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-07,
-        *settings: Any,
+        *settings: float,
         name: str = "ALSOptimizerAdam",
-        **named_settings: Any,
+        **named_settings: float,
     ) -> None:
         inner = keras.optimizers.Adam(learning_rate, beta_1, beta_2, epsilon)
         super().__init__(inner, *settings, **{"name": name, **named_settings})
@@ -91,9 +93,9 @@ class ALSOptimizerSGD(_NamedALSOptimizer):
         self,
         learning_rate: Rate = 0.01,
         momentum: float = 0.0,
-        *settings: Any,
+        *settings: float,
         name: str = "ALSOptimizerSGD",
-        **named_settings: Any,
+        **named_settings: float,
     ) -> None:
         inner = keras.optimizers.SGD(learning_rate, momentum)
         super().__init__(inner, *settings, **{"name": name, **named_settings})
@@ -122,9 +124,9 @@ class ALSOptimizerRMSProp(_NamedALSOptimizer):
         momentum: float = 0.0,
         epsilon: float = 1e-07,
         centered: bool = False,
-        *settings: Any,
+        *settings: float,
         name: str = "ALSOptimizerRMSProp",
-        **named_settings: Any,
+        **named_settings: float,
     ) -> None:
         inner = keras.optimizers.RMSprop(learning_rate, rho, momentum, epsilon, centered)
         super().__init__(inner, *settings, **{"name": name, **named_settings})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras_optimizers import Variable
+from ipu_tf.internals.structures import Gradient
 from ipu_tf.keras.optimizers.als_loss_scaling import (
     ALSDefaults,
     ALSOptimizerBody,
@@ -72,8 +73,8 @@ class ALSOptimizer(ALSOptimizerBody, keras.optimizers.LossScaleOptimizer):
 
     def apply(
         self,
-        grads: Sequence[Any],
-        trainable_variables: Sequence[Any] | None = None,
+        grads: Sequence[Gradient],
+        trainable_variables: Sequence[Variable] | None = None,
         captured_grads: CapturedGradients | None = None,
         captured_counts: tf.Tensor | None = None,
     ) -> None:
@@ -93,12 +94,12 @@ class ALSOptimizer(ALSOptimizerBody, keras.optimizers.LossScaleOptimizer):
 
     def apply_gradients(
         self,
-        grads_and_vars: Iterable[tuple[Any, Any]],
+        grads_and_vars: Iterable[tuple[Gradient, Variable]],
         captured_grads: CapturedGradients | None = None,
-        global_step: Any = None,
+        global_step: Variable | None = None,
         name: str | None = None,
         captured_counts: tf.Tensor | None = None,
-    ) -> Any:
+    ) -> tf.Variable:
         """Counts and applies gradients; see `apply`.
 
         Args:

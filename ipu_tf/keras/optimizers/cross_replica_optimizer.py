@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import keras
+
+_OptimizerT = TypeVar("_OptimizerT")
 
 
 class CrossReplicaOptimizer:
@@ -18,7 +20,7 @@ class CrossReplicaOptimizer:
         TypeError: `opt` is not a Keras optimizer.
     """
 
-    def __new__(cls, opt: Any, name: str = "CrossReplicaOptimizer") -> Any:
+    def __new__(cls, opt: _OptimizerT, name: str = "CrossReplicaOptimizer") -> _OptimizerT:  # type: ignore[misc] # Not its own class.
         """Returns the optimizer."""
         del name
         if not isinstance(opt, keras.optimizers.Optimizer):

@@ -9,8 +9,14 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu_tf.internals.keras_optimizers import check_is_built_for, position_in, variables_trained_by
-from ipu_tf.keras.optimizers.ipu_optimizer_base import dense, dtype_name, slot_dtype_name
+from ipu_tf.internals.keras_optimizers import (
+    Variable,
+    check_is_built_for,
+    position_in,
+    variables_trained_by,
+)
+from ipu_tf.internals.structures import DType, Gradient
+from ipu_tf.keras.optimizers.ipu_optimizer_base import Rate, dense, dtype_name, slot_dtype_name
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
@@ -40,8 +46,8 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
-        dtype: Any = None,
-        reduction_method: Any = Method.SUM,
+        dtype: DType | None = None,
+        reduction_method: Method | str = Method.SUM,
         name: str = "GradientAccumulationOptimizer",
     ) -> None:
         if isinstance(num_mini_batches, bool) or not (
@@ -74,7 +80,9 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
             for variable in variables
         ]
 
-    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+    def apply(
+        self, grads: Sequence[Gradient], trainable_variables: Sequence[Variable] | None = None
+    ) -> None:
         """Adds gradients to the accumulators; at the last step of an update, applies them.
 
         Args:
@@ -108,7 +116,9 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
 
         keras.ops.cond(tf.equal(step, self.num_mini_batches), update, wait)
 
-    def _accumulated(self, accumulator: keras.Variable, grad: Any, step: tf.Tensor) -> tf.Tensor:
+    def _accumulated(
+        self, accumulator: keras.Variable, grad: tf.Tensor | tf.IndexedSlices, step: tf.Tensor
+    ) -> tf.Tensor:
         """Returns an accumulator's value after the gradient of the `step`-th micro-batch."""
         # Rounded once, to the dtype of the accumulator.
         before, grad = tf.cast(accumulator.value, tf.float32), tf.cast(dense(grad), tf.float32)
@@ -126,24 +136,24 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
         return self._variables + self.inner_optimizer.variables
 
     @property
-    def learning_rate(self) -> Any:
+    def learning_rate(self) -> Rate | tf.Variable:
         """The learning rate of the wrapped optimizer."""
         return self.inner_optimizer.learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, learning_rate: Any) -> None:
+    def learning_rate(self, learning_rate: Rate) -> None:
         self.inner_optimizer.learning_rate = learning_rate
 
     @property
-    def iterations(self) -> Any:
+    def iterations(self) -> tf.Variable:
         """The number of updates."""
         return self.inner_optimizer.iterations
 
-    def scale_loss(self, loss: Any) -> Any:
+    def scale_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns the loss as scaled by the wrapped optimizer."""
         return self.inner_optimizer.scale_loss(loss)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
         return {
             "opt": keras.saving.serialize_keras_object(self.inner_optimizer),
@@ -157,10 +167,10 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
 
     @classmethod
     def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
     ) -> GradientAccumulationOptimizer:
         """Returns the optimizer that `get_config` describes."""
-        arguments = dict(config)
+        arguments: dict[str, Any] = dict(config)
         inner = keras.saving.deserialize_keras_object(
             arguments.pop("opt"), custom_objects=custom_objects
         )

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras_optimizers import key_in
+from ipu_tf.internals.keras_optimizers import Variable, key_in
+from ipu_tf.internals.structures import DType
+
+Optimizer: TypeAlias = "keras.optimizers.Optimizer | tf.keras.optimizers.Optimizer"
+"""An optimizer of either Keras."""
+
+Rate: TypeAlias = (
+    "float | keras.optimizers.schedules.LearningRateSchedule | Callable[[], tf.Tensor]"
+)
+"""A learning rate: a number, a schedule, or a function."""
+
+Initializer: TypeAlias = "str | Callable[..., tf.Tensor]"
+"""What makes the first value of a slot, or its name."""
 
 _Base: Any = object  # Each Keras has a base of its own, which subclasses name.
 
@@ -29,10 +41,10 @@ class IpuOptimizerBody(AnyOptimizer):
     def __init__(
         self,
         name: str,
-        optimizer_compute_precisions: Any = (tf.float32,),
+        optimizer_compute_precisions: Sequence[DType] = (tf.float32,),
         outline_apply_gradients: bool = False,
-        outline_apply_gradients_kwargs: Mapping[str, Any] | None = None,
-        **kwargs: Any,
+        outline_apply_gradients_kwargs: Mapping[str, object] | None = None,
+        **kwargs: object,
     ) -> None:
         super().__init__(name=name, **kwargs)
         self.opt_dtypes = tuple(floating_dtype(dtype) for dtype in optimizer_compute_precisions)
@@ -45,7 +57,7 @@ class IpuOptimizerBody(AnyOptimizer):
         self.outline_apply_gradients = outline_apply_gradients
         self.outline_apply_gradients_kwargs = dict(outline_apply_gradients_kwargs or {})
 
-    def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
+    def get_slot_dtype(self, var: Variable, slot_name: str) -> DType:
         """Returns the dtype of a variable's slot.
 
         Args:
@@ -56,12 +68,16 @@ class IpuOptimizerBody(AnyOptimizer):
         return var.dtype
 
     def add_slot_with_dtype(
-        self, var: Any, slot_name: str, dtype: Any, initializer: Any = "zeros"
+        self,
+        var: Variable,
+        slot_name: str,
+        dtype: DType | None,
+        initializer: Initializer = "zeros",
     ) -> keras.Variable:
         """Returns the result of `add_slot` with a dtype; see there."""
         return self.add_slot(var, slot_name, initializer=initializer, dtype=dtype)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
         return {
             **super().get_config(),
@@ -92,17 +108,17 @@ class IpuOptimizerBase(IpuOptimizerBody, keras.optimizers.Optimizer):
     _SLOTS: ClassVar[Mapping[str, str]] = {}
 
     @functools.cached_property
-    def _slots(self) -> dict[tuple[Any, str], keras.Variable]:
+    def _slots(self) -> dict[tuple[Hashable, str], keras.Variable]:
         """The slots by their variable and their name."""
         return {}
 
     def add_slot(
         self,
-        var: Any,
+        var: Variable,
         slot_name: str,
-        initializer: Any = "zeros",
-        shape: Any = None,
-        dtype: Any = None,
+        initializer: Initializer = "zeros",
+        shape: Sequence[int] | None = None,
+        dtype: DType | None = None,
     ) -> keras.Variable:
         """Returns a variable's slot; makes it if there is none of that name.
 
@@ -124,7 +140,7 @@ class IpuOptimizerBase(IpuOptimizerBody, keras.optimizers.Optimizer):
             )
         return self._slots[key]
 
-    def get_slot(self, var: Any, slot_name: str) -> keras.Variable:
+    def get_slot(self, var: Variable, slot_name: str) -> keras.Variable:
         """Returns a variable's slot.
 
         Args:
@@ -147,7 +163,10 @@ class IpuOptimizerBase(IpuOptimizerBody, keras.optimizers.Optimizer):
         return list(dict.fromkeys(name for _, name in self._slots))
 
     def add_variable_from_reference(
-        self, reference_variable: Any, name: str | None = None, initializer: Any = "zeros"
+        self,
+        reference_variable: Variable,
+        name: str | None = None,
+        initializer: Initializer = "zeros",
     ) -> keras.Variable:
         """Returns a variable that belongs to another: a slot if `name` is Keras' name of a slot."""
         slot_name = self._SLOTS.get(name or "")
@@ -156,7 +175,7 @@ class IpuOptimizerBase(IpuOptimizerBody, keras.optimizers.Optimizer):
         return self.add_slot(reference_variable, slot_name, initializer)
 
 
-def floating_dtype(dtype: Any) -> tf.DType:
+def floating_dtype(dtype: DType) -> tf.DType:
     """Returns a floating type of the IPU.
 
     Args:
@@ -174,16 +193,16 @@ def floating_dtype(dtype: Any) -> tf.DType:
     return parsed
 
 
-def slot_dtype_name(dtype: Any) -> str | None:
+def slot_dtype_name(dtype: DType | None) -> str | None:
     """Returns the name of a slot's dtype; None stands for the dtype of the variable."""
     return None if dtype is None else floating_dtype(dtype).name
 
 
-def dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: DType) -> str:
     """Returns the name of a dtype."""
     return tf.as_dtype(dtype).name
 
 
-def dense(gradient: Any) -> tf.Tensor:
+def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
     """Returns a gradient as a dense tensor, also a sparse gradient of an embedding."""
     return tf.convert_to_tensor(gradient)

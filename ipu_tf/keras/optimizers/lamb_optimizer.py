@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras_optimizers import position_in, variables_trained_by
+from ipu_tf.internals.keras_optimizers import Variable, position_in, variables_trained_by
+from ipu_tf.internals.structures import DType
 from ipu_tf.keras.optimizers.ipu_optimizer_base import (
     AnyOptimizer,
     IpuOptimizerBase,
+    Rate,
     slot_dtype_name,
 )
 from ipu_tf.keras.optimizers.moments import next_moments
@@ -25,7 +27,7 @@ class LAMBIpuOptimizerBody(AnyOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: Rate = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
@@ -34,11 +36,11 @@ class LAMBIpuOptimizerBody(AnyOptimizer):
         exclude_from_layer_adaptation: Sequence[str] | None = None,
         name: str = "LAMB",
         debiasing: bool = True,
-        m_dtype: Any = None,
-        v_dtype: Any = None,
+        m_dtype: DType | None = None,
+        v_dtype: DType | None = None,
         weight_norm_clip: float | None = None,
-        optimizer_compute_precisions: Any = (tf.float32, tf.float32),
-        **kwargs: Any,
+        optimizer_compute_precisions: Sequence[DType] = (tf.float32, tf.float32),
+        **kwargs: object,
     ) -> None:
         super().__init__(
             name=name,
@@ -58,11 +60,16 @@ class LAMBIpuOptimizerBody(AnyOptimizer):
         self._without_decay = tuple(exclude_from_weight_decay or ())
         self._without_adaptation = tuple(exclude_from_layer_adaptation or ())
 
-    def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
+    def get_slot_dtype(self, var: Variable, slot_name: str) -> DType:
         """Returns the dtype of a variable's slot "m" or "v"."""
         return {"m": self.m_dtype, "v": self.v_dtype}[slot_name] or var.dtype
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(
+        self,
+        gradient: tf.Tensor | tf.IndexedSlices,
+        variable: Variable,
+        learning_rate: tf.Tensor,
+    ) -> None:
         """Updates a variable and its slots."""
         compute_dtype, apply_dtype = self.opt_dtypes
         first, second = next_moments(self, gradient, variable, compute_dtype)
@@ -86,12 +93,12 @@ class LAMBIpuOptimizerBody(AnyOptimizer):
         ratio = tf.math.divide_no_nan(weight_norm, step_norm)
         return tf.where(tf.logical_and(weight_norm > 0, step_norm > 0), ratio, tf.ones_like(ratio))
 
-    def _path(self, variable: Any) -> str:
+    def _path(self, variable: Variable) -> str:
         """Returns the path of the Keras variable of a TensorFlow variable."""
         known = variables_trained_by(self)[position_in(self, variable)]
         return getattr(known, "path", known.name)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
         return {
             **super().get_config(),

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import tensorflow as tf
 
+from ipu_tf.internals.keras_optimizers import Variable
 from ipu_tf.keras.optimizers.ipu_optimizer_base import dense
 
 Pair = tuple[tf.Tensor, tf.Tensor]
 
 
-def next_moments(optimizer: Any, gradient: Any, variable: Any, dtype: tf.DType) -> Pair:
+class OptimizerWithMoments(Protocol):
+    """An optimizer of either Keras that keeps two moments of gradients.
+
+    Attributes:
+        beta_1: Decay of the first moment.
+        beta_2: Decay of the second moment.
+        debiasing: Whether the moments that an update takes, not the slots, are corrected for their
+            start at zero.
+        iterations: The number of updates so far.
+    """
+
+    beta_1: float
+    beta_2: float
+    debiasing: bool
+    iterations: tf.Variable
+
+    def get_slot(self, var: Variable, slot_name: str) -> Variable:
+        """Returns a slot of a variable."""
+
+    def assign(self, variable: Variable, value: tf.Tensor) -> None:
+        """Sets a variable."""
+
+
+def next_moments(
+    optimizer: OptimizerWithMoments,
+    gradient: tf.Tensor | tf.IndexedSlices,
+    variable: Variable,
+    dtype: tf.DType,
+) -> Pair:
     """Returns the moments of a variable after one more step, and stores them in its slots.
 
     Args:
-        optimizer: An `IpuOptimizerBase` with slots "m" and "v", `beta_1`, `beta_2` and
-                `debiasing`, which corrects the returned moments but never the slots.
+        optimizer: An optimizer with slots "m" and "v".
         gradient: The gradient of the variable.
         variable: The variable.
         dtype: Dtype of the arithmetic and of the results.
@@ -32,7 +60,10 @@ def next_moments(optimizer: Any, gradient: Any, variable: Any, dtype: tf.DType) 
 
 
 def moving_averages(
-    gradient: tf.Tensor, slots: tuple[Any, Any], betas: tuple[float, float], dtype: tf.DType
+    gradient: tf.Tensor,
+    slots: tuple[Variable, Variable],
+    betas: tuple[float, float],
+    dtype: tf.DType,
 ) -> Pair:
     """Returns the moving averages of a gradient and of its square after one more step.
 
@@ -51,7 +82,7 @@ def moving_averages(
     return first, second
 
 
-def corrected(averages: Pair, betas: tuple[float, float], step: Any, dtype: tf.DType) -> Pair:
+def corrected(averages: Pair, betas: tuple[float, float], step: tf.Tensor, dtype: tf.DType) -> Pair:
     """Returns moving averages corrected for their start at zero.
 
     Args:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras_optimizers import Variable
+from ipu_tf.internals.structures import DType
 from ipu_tf.keras.optimizers.ipu_optimizer_base import (
     AnyOptimizer,
     IpuOptimizerBase,
+    Rate,
     dense,
     slot_dtype_name,
 )
@@ -20,12 +23,12 @@ class SGDIpuOptimizerBody(AnyOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.01,
+        learning_rate: Rate = 0.01,
         momentum: float = 0.0,
         nesterov: bool = False,
         name: str = "SGD",
-        momentum_accum_dtype: Any = None,
-        **kwargs: Any,
+        momentum_accum_dtype: DType | None = None,
+        **kwargs: object,
     ) -> None:
         super().__init__(
             name=name,
@@ -36,12 +39,17 @@ class SGDIpuOptimizerBody(AnyOptimizer):
         )
         self.momentum_accum_dtype = slot_dtype_name(momentum_accum_dtype)
 
-    def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
+    def get_slot_dtype(self, var: Variable, slot_name: str) -> DType:
         """Returns the dtype of a variable's slot "momentum"."""
         del slot_name
         return self.momentum_accum_dtype or var.dtype
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(
+        self,
+        gradient: tf.Tensor | tf.IndexedSlices,
+        variable: Variable,
+        learning_rate: tf.Tensor,
+    ) -> None:
         """Updates a variable and its slot."""
         compute_dtype = self.opt_dtypes[0]
         step = tf.cast(learning_rate, compute_dtype) * tf.cast(dense(gradient), compute_dtype)
@@ -58,7 +66,7 @@ class SGDIpuOptimizerBody(AnyOptimizer):
         """Returns the share of the momentum that is kept at a step, None without momentum."""
         return tf.cast(self.momentum, dtype) if self.momentum else None
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
         return {**super().get_config(), "momentum_accum_dtype": self.momentum_accum_dtype}
 

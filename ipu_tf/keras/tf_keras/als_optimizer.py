@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -10,7 +10,8 @@ import tf_keras
 from tf_keras.mixed_precision import LossScaleOptimizer
 from tf_keras.optimizers import legacy
 
-from ipu_tf.internals.tf_keras import track
+from ipu_tf.internals.structures import Gradient
+from ipu_tf.internals.tf_keras import Hyper, Optimizer, track
 from ipu_tf.keras.optimizers.als_loss_scaling import ALSOptimizerBody, CapturedGradients
 from ipu_tf.keras.optimizers.als_settings import ALSSettings
 from ipu_tf.keras.tf_keras.layers.base import registered
@@ -31,9 +32,9 @@ class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metac
     """
 
     _keras: ClassVar[Any] = tf_keras
-    inner_optimizer: Any = None  # tf_keras has a property of this name.
+    inner_optimizer: Optimizer = None  # tf_keras has a property of this name.
 
-    def _make(self, opt: Any, settings: ALSSettings, name: str) -> None:
+    def _make(self, opt: Optimizer, settings: ALSSettings, name: str) -> None:
         legacy.Optimizer.__init__(self, name)
         self.inner_optimizer = opt
         track(self, "inner_optimizer", opt)
@@ -46,7 +47,11 @@ class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metac
         self._previous_scale = self._variable("prev_loss_scaling_factor", initial)
 
     def _variable(
-        self, name: str, initializer: Any, shape: tuple[int, ...] = (), dtype: Any = tf.float32
+        self,
+        name: str,
+        initializer: str | Callable[..., tf.Tensor],
+        shape: tuple[int, ...] = (),
+        dtype: tf.DType = tf.float32,
     ) -> tf.Variable:
         return self.add_weight(name, shape, dtype=dtype, initializer=initializer, trainable=False)
 
@@ -56,13 +61,13 @@ class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metac
 
     def apply_gradients(
         self,
-        grads_and_vars: Iterable[tuple[Any, Any]],
+        grads_and_vars: Iterable[tuple[Gradient, tf.Variable]],
         captured_grads: CapturedGradients | None = None,
-        global_step: Any = None,
+        global_step: tf.Variable | None = None,
         name: str | None = None,
         experimental_aggregate_gradients: bool = True,
         captured_counts: tf.Tensor | None = None,
-    ) -> Any:
+    ) -> tf.Operation | None:
         """Counts scaled gradients, applies them unscaled, and updates the factor if due.
 
         Args:
@@ -119,12 +124,12 @@ class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metac
         self.inner_optimizer.iterations = variable
 
     @property
-    def learning_rate(self) -> Any:
+    def learning_rate(self) -> Hyper:
         """The learning rate of the wrapped optimizer."""
         return self.inner_optimizer.learning_rate
 
     @learning_rate.setter
-    def learning_rate(self, rate: Any) -> None:
+    def learning_rate(self, rate: Hyper) -> None:
         self.inner_optimizer.learning_rate = rate
 
     lr = learning_rate

@@ -7,7 +7,6 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
 
 import tf_keras
 
@@ -49,7 +48,7 @@ class TfKerasFunctionalModel(KerasIdentity, TfKerasHooks, TfKerasFunctional):
     _stands_for = TfKerasFunctional
     __reduce__ = tf_keras.Model.__reduce__  # It names no class that pickle would not find.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         check_recorded_stages(self)
 
@@ -60,7 +59,7 @@ class TfKerasSequential(KerasIdentity, TfKerasHooks, tf_keras.Sequential):
     _stands_for = tf_keras.Sequential
     __reduce__ = tf_keras.Model.__reduce__
 
-    def add(self, layer: Any) -> None:
+    def add(self, layer: tf_keras.layers.Layer) -> None:
         """See `tf_keras.Sequential.add`; drops assigned stages."""
         remove_assigned_stages(self)
         super().add(layer)
@@ -92,10 +91,10 @@ def converting() -> Iterator[None]:
             _thread.depth -= 1
 
 
-def _model_creation(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _model_creation(stock: Callable[..., tf_keras.Model]) -> Callable[..., tf_keras.Model]:
     """Returns a `__new__` that makes IPU models on threads inside a scope."""
 
-    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+    def new(cls: type, *args: object, **kwargs: object) -> tf_keras.Model:
         if not getattr(_thread, "depth", 0) or issubclass(cls, TfKerasHooks):
             return stock(cls, *args, **kwargs)
         if cls is tf_keras.Model and is_functional_call(args, kwargs):
@@ -109,7 +108,7 @@ def _adaptation(stock: Callable[..., None]) -> Callable[..., None]:
     """Returns an `adapt` that reads datasets by TensorFlow's own iterators."""
 
     @functools.wraps(stock)
-    def adapt(*args: Any, **kwargs: Any) -> None:
+    def adapt(*args: object, **kwargs: object) -> None:
         with stock_dataset_iterators():
             stock(*args, **kwargs)
 

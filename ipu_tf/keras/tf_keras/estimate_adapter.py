@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import tensorflow as tf
 import tf_keras
 
-from ipu_tf.internals.structures import SpecStructure
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.estimates import estimates_of
 from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 from ipu_tf.keras.adapters.models import adapter_of
@@ -52,7 +52,7 @@ class TfKerasEstimate:
     def outputs(self, inputs: SpecStructure) -> Structure:
         """Returns specs of the outputs for inputs of these specs; builds the layers."""
 
-        def call(x: Any) -> Any:
+        def call(x: TensorStructure) -> TensorStructure:
             return adapter_of(self.model).outputs(x, training=False)
 
         traced = tf.function(call, autograph=False).get_concrete_function(inputs)

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import tensorflow as tf
 import tf_keras
@@ -67,7 +67,7 @@ class TfKerasGraphs:
         """Returns the call that makes a symbolic tensor, None if none has made it."""
         return tensor.node
 
-    def operation_of(self, node: Node) -> Any:
+    def operation_of(self, node: Node) -> Layer:
         """Returns the layer that is called."""
         return node.layer
 
@@ -85,7 +85,7 @@ class TfKerasGraphs:
         """Returns the positional and the keyword arguments of a call."""
         return node.call_args, node.call_kwargs
 
-    def fresh_tensor(self, shape: Sequence[int | None], dtype: Any) -> TfKerasTensor:
+    def fresh_tensor(self, shape: Sequence[int | None], dtype: str) -> TfKerasTensor:
         """Returns a new symbolic tensor."""
         return tf_keras.Input(type_spec=tf.TensorSpec(shape, dtype), name=_NEW_INPUT)
 

@@ -12,7 +12,9 @@ from keras import tree
 
 from ipu_tf.internals import patches
 from ipu_tf.internals.autograph import autograph
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tf_keras import counter_of, is_compiled, steps_variable_of
+from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.array_names import ROLES
 from ipu_tf.keras.data.lengths import positive_integer
@@ -21,22 +23,22 @@ from ipu_tf.keras.loop.execution import batch_spec
 from ipu_tf.keras.loop.method_data import STEP_OF_METHOD
 from ipu_tf.keras.loop.step_checks import is_built_for, runs_on_ipu
 from ipu_tf.keras.loop.training_loop import TrainingLoop
-from ipu_tf.keras.saving.whole_files import files_of, written_by
+from ipu_tf.keras.saving.whole_files import FilePath, files_of, written_by
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
 from ipu_tf.keras.steps.own_steps import build_by_tracing
-from ipu_tf.keras.tf_keras.loop_adapter import IN_METHODS, EpochReader, Function
+from ipu_tf.keras.tf_keras.loop_adapter import IN_METHODS, EpochReader
 from ipu_tf.keras.tf_keras.options_in_files import WRITING
-from ipu_tf.keras.training_state import strategy_in_force
+from ipu_tf.keras.training_state import LoopFunction, strategy_in_force
 from ipu_tf.strategy import IPUStrategy
 from ipu_tf.strategy.infeed_iterator import stock_iterators_in_scopes
 
 
-def _on_ipu(name: str) -> Callable[..., Any]:
+def _on_ipu(name: str) -> Callable[..., object]:
     """Returns the method of tf_keras of that name with data and model prepared for the IPU."""
 
     @functools.wraps(getattr(tf_keras.Model, name))
-    def call(self: TfKerasHooks, *args: Any, **kwargs: Any) -> Any:
+    def call(self: TfKerasHooks, *args: object, **kwargs: object) -> object:
         stock = getattr(super(TfKerasHooks, self), name)
         if not runs_on_ipu(self, made_in_scope=True):
             return stock(*args, **kwargs)
@@ -61,11 +63,11 @@ def _build_for_batch(model: TfKerasHooks, step: str, arguments: Mapping[str, Any
         build_by_tracing(model, step, batch)
 
 
-def _of_files(name: str) -> Callable[..., Any]:
+def _of_files(name: str) -> Callable[..., object]:
     """Returns the method of tf_keras of that name as work of files."""
 
     @functools.wraps(getattr(tf_keras.Model, name))
-    def call(self: TfKerasHooks, *args: Any, **kwargs: Any) -> Any:
+    def call(self: TfKerasHooks, *args: object, **kwargs: object) -> object:
         with files_of(self, name):
             return getattr(super(TfKerasHooks, self), name)(*args, **kwargs)
 
@@ -87,7 +89,11 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
 
     @functools.wraps(tf_keras.Model.save_weights)
     def save_weights(
-        self, filepath: Any, overwrite: bool = True, save_format: Any = None, options: Any = None
+        self,
+        filepath: FilePath,
+        overwrite: bool = True,
+        save_format: str | None = None,
+        options: tf.train.CheckpointOptions | None = None,
     ) -> None:
         """Writes the weights; see `tf_keras.Model.save_weights`."""
         with written_by(self, "save_weights", filepath, is_file=overwrite) as path:
@@ -95,7 +101,11 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
 
     @functools.wraps(tf_keras.Model.save)
     def save(
-        self, filepath: Any, overwrite: bool = True, save_format: Any = None, **kwargs: Any
+        self,
+        filepath: FilePath,
+        overwrite: bool = True,
+        save_format: str | None = None,
+        **kwargs: object,
     ) -> None:
         """Writes the model with its options; see `tf_keras.Model.save`."""
         written = written_by(self, "save", filepath, is_file=overwrite)
@@ -120,7 +130,7 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
             return 1 if variable is None else int(variable.numpy())
 
     @steps_per_execution.setter
-    def steps_per_execution(self, steps: Any) -> None:
+    def steps_per_execution(self, steps: object) -> None:
         name = f"`compile` of a {type(self).__name__} model: `steps_per_execution`"
         tf_keras.Model.steps_per_execution.fset(self, positive_integer(steps, name))
 
@@ -130,7 +140,7 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         return TrainingLoop()
 
     @of_loop
-    def make_train_function(self, force: bool = False) -> Function:
+    def make_train_function(self, force: bool = False) -> LoopFunction:
         """Returns the function that runs one execution of training, made if needed or forced."""
         if not self._runs_functions_on_ipu():
             return super().make_train_function(force)
@@ -140,7 +150,7 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         return self.train_function
 
     @of_loop
-    def make_test_function(self, force: bool = False) -> Function:
+    def make_test_function(self, force: bool = False) -> LoopFunction:
         """Returns the function that runs one execution of evaluation, made if needed or forced."""
         if not self._runs_functions_on_ipu():
             return super().make_test_function(force)
@@ -150,7 +160,7 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         return self.test_function
 
     @of_loop
-    def make_predict_function(self, force: bool = False) -> Function:
+    def make_predict_function(self, force: bool = False) -> LoopFunction:
         """Returns the function that runs one execution of prediction, made if needed or forced."""
         if not self._runs_functions_on_ipu():
             return super().make_predict_function(force)
@@ -162,21 +172,21 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         return self.predict_function
 
     @of_loop
-    def train_step(self, data: Any) -> Any:
+    def train_step(self, data: TensorStructure) -> TensorStructure:
         """Returns the logs of a training step; see `tf_keras.Model.train_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().train_step(data)
         return step_scopes.train_step(adapter_of(self), data)
 
     @of_loop
-    def test_step(self, data: Any) -> Any:
+    def test_step(self, data: TensorStructure) -> TensorStructure:
         """Returns the logs of a step of evaluation; see `tf_keras.Model.test_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().test_step(data)
         return step_scopes.test_step(adapter_of(self), data)
 
     @of_loop
-    def predict_step(self, data: Any) -> Any:
+    def predict_step(self, data: TensorStructure) -> TensorStructure:
         """Returns the predictions for a batch; see `tf_keras.Model.predict_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().predict_step(data)
@@ -188,7 +198,7 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         super().reset_metrics()
         self.ipu_training_loop.functions.reset_metrics()
 
-    def _validate_and_get_metrics_result(self, logs: Any) -> Any:
+    def _validate_and_get_metrics_result(self, logs: Logs) -> Logs:
         """Returns the logs of an epoch.
 
         With replicas these are the reduced logs: the model's own metrics are the last replica's.
@@ -197,7 +207,7 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
             return logs
         return super()._validate_and_get_metrics_result(logs)
 
-    def _reading_epochs(self, function: Callable[[Any], Any], step: str) -> EpochReader:
+    def _reading_epochs(self, function: LoopFunction, step: str) -> EpochReader:
         return EpochReader(function, lambda: self.steps_per_execution, counter_of(self, step))
 
     def _runs_functions_on_ipu(self) -> bool:

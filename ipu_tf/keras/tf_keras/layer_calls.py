@@ -7,15 +7,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf.base import call_path
 from ipu_tf.internals import patches
+from ipu_tf.internals.structures import Gradient
 from ipu_tf.internals.tf_keras import (
     LAYER_CALLS,
     UPDATES,
+    Optimizer,
     dense,
     is_functional,
     noting_callers,
@@ -66,7 +67,7 @@ def work(name: str, *, is_update: bool = False) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def update(optimizer: Any) -> Iterator[None]:
+def update(optimizer: Optimizer) -> Iterator[None]:
     """Names the work inside as the update of an optimizer; a wrapper opens no scope itself."""
     name = optimizer_name(optimizer)
     scope = tf.name_scope(name) if scales(optimizer) else contextlib.nullcontext()
@@ -90,15 +91,18 @@ def layer_calls() -> call_path.CallPath:
     return call_path.CallPath(path="/".join(layer.name for layer in layers))
 
 
-def _update(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _update(stock: Callable[..., object]) -> Callable[..., object]:
     """Makes updates in a trace work of their optimizer, with gradients of static shape.
 
     tf_keras would look for the rows that occur twice in the gradient of an embedding.
     """
 
     def apply_gradients(
-        optimizer: Any, grads_and_vars: Iterable[tuple[Any, Any]], *args: Any, **kwargs: Any
-    ) -> Any:
+        optimizer: Optimizer,
+        grads_and_vars: Iterable[tuple[Gradient, tf.Variable]],
+        *args: object,
+        **kwargs: object,
+    ) -> object:
         tracer = hooks.active()
         if tracer is None:
             return stock(optimizer, grads_and_vars, *args, **kwargs)

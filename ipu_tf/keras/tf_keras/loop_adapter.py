@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 import tensorflow as tf
 import tf_keras
@@ -22,7 +22,9 @@ from ipu_tf.internals.tf_keras import (
     support_strategies,
     with_class_weight,
 )
+from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.data.infeed import InfeedIterator
+from ipu_tf.keras.training_state import LoopFunction
 from ipu_tf.strategy import IPUStrategyV1
 
 
@@ -95,8 +97,6 @@ class TfKerasLoop:
 
 LOOP = TfKerasLoop()
 
-Function = Callable[[object], TensorStructure]
-
 
 class EpochReader:
     """A function of the loop, which reads the epochs of an infeed one after the other.
@@ -109,7 +109,9 @@ class EpochReader:
         counter: Counts the batches, for callbacks.
     """
 
-    def __init__(self, function: Function, steps: Callable[[], int], counter: tf.Variable) -> None:
+    def __init__(
+        self, function: LoopFunction, steps: Callable[[], int], counter: tf.Variable
+    ) -> None:
         self._function = function
         self._steps = steps
         self._counter = counter
@@ -138,7 +140,7 @@ class EpochReader:
 def _resuming(stock: Callable[..., None]) -> Callable[..., None]:
     """Makes `BackupAndRestore` resume runs of IPU strategies; it knows those of TensorFlow."""
 
-    def on_train_begin(callback: Any, logs: object = None) -> None:
+    def on_train_begin(callback: tf_keras.callbacks.BackupAndRestore, logs: Logs = None) -> None:
         support_strategies(callback, IPUStrategyV1)
         stock(callback, logs)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
+from ipu_tf.internals.structures import Gradient
 from ipu_tf.keras.optimizers.als_loss_scaling import ALSOptimizerBody
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.strategy import IPUStrategyV1
@@ -28,7 +28,9 @@ def scales(optimizer: object) -> bool:
     return is_of_tf_keras and not isinstance(optimizer, ALSOptimizerBody)
 
 
-def unscaled(optimizer: Any, gradients: Sequence[Any]) -> list[Any]:
+def unscaled(
+    optimizer: tf_keras.mixed_precision.LossScaleOptimizer, gradients: Sequence[Gradient]
+) -> list[Gradient]:
     """Returns the gradients of a scaled loss without the scale.
 
     The optimizer skips an update if one is not finite; searches for its cause learn the scale.
@@ -41,5 +43,5 @@ def unscaled(optimizer: Any, gradients: Sequence[Any]) -> list[Any]:
     if tracer is not None:
         tracer.note_loss_scale(optimizer.loss_scale, gradients)
         tracer.checks_scaled = True
-    found: list[Any] = optimizer.get_unscaled_gradients(gradients)
+    found: list[Gradient] = optimizer.get_unscaled_gradients(gradients)
     return found

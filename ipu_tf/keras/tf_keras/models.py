@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tf_keras
 
 from ipu_tf.internals.tf_keras import TfKerasFunctional, is_functional_call
@@ -21,7 +19,7 @@ class Model(TfKerasSubclass):
 
     _stands_for = tf_keras.Model
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: object, **kwargs: object) -> Model:
         """Returns an uninitialised model, a functional one for inputs and outputs."""
         is_functional = cls is Model and is_functional_call(args, kwargs)
         return super().__new__(_Functional if is_functional else cls)

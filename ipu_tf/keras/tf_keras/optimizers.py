@@ -5,12 +5,15 @@ They compute what those of `ipu_tf.keras.optimizers` do.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tf_keras.optimizers import legacy
 
+from ipu_tf.internals.structures import DType
 from ipu_tf.internals.tf_keras import (
+    Hyper,
     add_slot_of,
     config_of_hyper,
     learning_rate_of_step,
@@ -18,7 +21,7 @@ from ipu_tf.internals.tf_keras import (
 )
 from ipu_tf.keras.optimizers.adam_optimizer import AdamIpuOptimizerBody
 from ipu_tf.keras.optimizers.als_loss_scaling import ALSDefaults
-from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBody
+from ipu_tf.keras.optimizers.ipu_optimizer_base import Initializer, IpuOptimizerBody
 from ipu_tf.keras.optimizers.lamb_optimizer import LAMBIpuOptimizerBody
 from ipu_tf.keras.optimizers.sgd_optimizer import SGDIpuOptimizerBody
 from ipu_tf.keras.tf_keras.als_optimizer import ALSOptimizer
@@ -44,9 +47,9 @@ class IpuOptimizerBase(IpuOptimizerBody, legacy.Optimizer):
         self,
         var: tf.Variable,
         slot_name: str,
-        initializer: Any = "zeros",
-        shape: Any = None,
-        dtype: Any = None,
+        initializer: Initializer = "zeros",
+        shape: Sequence[int] | None = None,
+        dtype: DType | None = None,
     ) -> tf.Variable:
         """Returns a variable's slot; makes it if there is none of that name.
 
@@ -65,16 +68,20 @@ class _Updating(IpuOptimizerBase):
     """Updates variables by the `update_step` that an optimizer has over any Keras."""
 
     def _resource_apply_dense(
-        self, grad: tf.Tensor, var: tf.Variable, apply_state: Any = None
+        self, grad: tf.Tensor, var: tf.Variable, apply_state: Mapping[object, object] | None = None
     ) -> tf.Operation | None:
         """Updates a variable and its slots; returns the operation that does so."""
         del apply_state  # Its values have the dtype of the variable.
-        self._done: list[Any] = []
+        self._done: list[tf.Operation] = []
         self.update_step(grad, var, learning_rate_of_step(self, tf.float32))
         return tf.group(*self._done)
 
     def _resource_apply_sparse(
-        self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor, apply_state: Any = None
+        self,
+        grad: tf.Tensor,
+        var: tf.Variable,
+        indices: tf.Tensor,
+        apply_state: Mapping[object, object] | None = None,
     ) -> tf.Operation | None:
         """Updates a variable by rows of its gradient; the other rows are zero."""
         rows = tf.IndexedSlices(grad, indices, tf.shape(var))
@@ -111,7 +118,7 @@ class _Moments(_Updating):
     """Keeps moving averages of gradients and of their squares, as the slots "m" and "v"."""
 
     def __init__(
-        self, learning_rate: Any, beta_1: Any, beta_2: Any, epsilon: float, **kwargs: Any
+        self, learning_rate: Hyper, beta_1: Hyper, beta_2: Hyper, epsilon: float, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         set_hyper(self, "learning_rate", kwargs.get("lr", learning_rate))
@@ -124,7 +131,7 @@ class _Moments(_Updating):
             for var in var_list:
                 self.add_slot(var, name)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
         names = ("learning_rate", "beta_1", "beta_2")
         numbers = {name: config_of_hyper(self, name) for name in names}

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import tf_keras
+
 from ipu_tf.internals import patches
 from ipu_tf.internals.tf_keras import (
     FILE_METADATA,
@@ -24,10 +26,10 @@ from ipu_tf.keras.saving.model_files import ENTRY
 from ipu_tf.keras.saving.options_config import set_options
 
 
-def _metadata(stock: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def _metadata(stock: Callable[..., dict[str, object]]) -> Callable[..., dict[str, object]]:
     """Adds the options of a model to what a file holds of it."""
 
-    def model_metadata(model: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def model_metadata(model: tf_keras.Model, *args: object, **kwargs: object) -> dict[str, object]:
         metadata = stock(model, *args, **kwargs)
         options = model.ipu_option_files.kept_options(model) if is_ours(model) else None
         return {**metadata, ENTRY: options} if options else metadata
@@ -35,10 +37,10 @@ def _metadata(stock: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, A
     return model_metadata
 
 
-def _h5_loading(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _h5_loading(stock: Callable[..., tf_keras.Model]) -> Callable[..., tf_keras.Model]:
     """Sets the options of a model that is loaded from an `.h5` file."""
 
-    def load_model_from_hdf5(file: Any, *args: Any, **kwargs: Any) -> Any:
+    def load_model_from_hdf5(file: object, *args: object, **kwargs: object) -> tf_keras.Model:
         model = stock(file, *args, **kwargs)
         options = h5_attribute(file, ENTRY) if is_ours(model) else None
         if options is not None:
@@ -48,10 +50,10 @@ def _h5_loading(stock: Callable[..., Any]) -> Callable[..., Any]:
     return load_model_from_hdf5
 
 
-def _saved_model_loading(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _saved_model_loading(stock: Callable[..., tf_keras.Model]) -> Callable[..., tf_keras.Model]:
     """Sets the options of a model that is loaded from a SavedModel."""
 
-    def load(*args: Any, **kwargs: Any) -> Any:
+    def load(*args: object, **kwargs: object) -> tf_keras.Model:
         model = stock(*args, **kwargs)
         options: Any = saved_model_metadata(model).get(ENTRY) if is_ours(model) else None
         if options is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
+import tensorflow as tf
 import tf_keras
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.keras.layers.assume_equal_across_replicas import AssumeEqualAcrossReplicasBody
 from ipu_tf.keras.layers.capture_upstream_gradients import (
     CaptureActivationGradientsBody,
@@ -62,7 +63,7 @@ class AssumeEqualAcrossReplicas(AssumeEqualAcrossReplicasBody, OfTfKeras, tf_ker
 class _GradientCapture(GradientCaptureBody, OfTfKeras, tf_keras.layers.Layer):
     """Behaves like the layer that it wraps."""
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: TensorStructure, *args: object, **kwargs: object) -> TensorStructure:
         """Returns the result of the wrapped layer.
 
         tf_keras gives `training` and `mask` to every layer that takes any argument.
@@ -103,7 +104,7 @@ class CTCPredictionsLayer(CTCPredictionsLayerBody, CTCInferenceLayer):
 class Dense(DenseBody, IPULayer, tf_keras.layers.Dense):
     """See `ipu_tf.keras.layers.dense.Dense`."""
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Returns the outputs; see `tf_keras.layers.Dense`, which has no argument `training`."""
         del training
         return super().call(inputs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -21,7 +20,7 @@ from ipu_tf.keras.tf_keras.layers.base import IPULayer, OfTfKeras, registered
 class PopnnRNN(PopnnBody, OfTfKeras):
     """What the recurrent layers change of those of tf_keras, which they name after this class."""
 
-    def _of_keras(self, *, seed: int | None, time_major: bool) -> dict[str, Any]:
+    def _of_keras(self, *, seed: int | None, time_major: bool) -> dict[str, object]:
         """Returns the arguments that tf_keras alone has."""
         del seed  # Initializers have it.
         return {"time_major": time_major}
@@ -33,11 +32,11 @@ class PopnnRNN(PopnnBody, OfTfKeras):
 
     def call(
         self,
-        inputs: Any,
-        mask: Any = None,
+        inputs: tf.Tensor | list[tf.Tensor],
+        mask: tf.Tensor | None = None,
         training: bool | None = None,
         initial_state: Sequence[tf.Tensor] | None = None,
-    ) -> Any:
+    ) -> tf.Tensor | tuple[tf.Tensor, ...]:
         """Returns the outputs of the sequences, and the states if `return_state`.
 
         Args:
