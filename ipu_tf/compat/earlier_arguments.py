@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ipu_tf.compat.earlier_steps import StepsAreUpdates
+from ipu_tf.keras.adapters.graphs import Layer, Structure
 from ipu_tf.keras.options import DtypeOption
 from ipu_tf.keras.pipeline import PipelineStage
 
@@ -34,7 +35,7 @@ class AccumulatesByArguments(StepsAreUpdates):
     """
 
     def __init__(
-        self: Any,
+        self,
         *args: object,
         gradient_accumulation_count: int | None = None,
         gradient_accumulation_dtype: DtypeOption = None,
@@ -61,7 +62,7 @@ class LayersAccumulateByArguments(AccumulatesByArguments):
 
     def __init__(
         self,
-        layers: Any = None,
+        layers: Sequence[Layer] | None = None,
         gradient_accumulation_count: int | None = None,
         gradient_accumulation_dtype: DtypeOption = None,
         layer_replacement: bool = False,
@@ -96,13 +97,13 @@ class PipelinesByArguments(StepsAreUpdates):
         self,
         *args: object,
         gradient_accumulation_count: int | None = None,
-        inputs: Any = None,
-        outputs: Any = None,
+        inputs: Structure = None,
+        outputs: Structure = None,
         name: str | None = None,
         **options: object,
     ) -> None:
         given = (one for one in (inputs, outputs) if one is not None)
-        super().__init__(*args, *given, name=name)  # type: ignore[call-arg]
+        super().__init__(*args, *given, name=name)
         _set_pipelining(self, gradient_accumulation_count, options)
 
 
@@ -122,14 +123,14 @@ class StagesByArguments(StepsAreUpdates):
     _layer_class: ClassVar[type]
 
     def __init__(
-        self: Any,
-        stages: Sequence[Sequence[Any]],
+        self,
+        stages: Sequence[Sequence[Layer]],
         gradient_accumulation_count: int | None = None,
         name: str | None = None,
         **options: object,
     ) -> None:
         _check_stages(type(self).__name__, stages, self._layer_class)
-        super().__init__(name=name)  # type: ignore[call-arg]
+        super().__init__(name=name)
         for number, layers in enumerate(stages):
             for layer in layers:
                 with PipelineStage(number):

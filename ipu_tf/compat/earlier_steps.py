@@ -19,8 +19,10 @@ from ipu_tf.keras.deployment.model_pipeline import replicas_on_device
 
 _LOG = logging.getLogger(__name__)
 
+_Base: Any = object  # Each Keras has models of its own, which subclasses name.
 
-class StepsAreUpdates:
+
+class StepsAreUpdates(_Base):
     """Counts a model's steps in weight updates, and runs each epoch with one call of the device.
 
     Attributes:
@@ -31,7 +33,7 @@ class StepsAreUpdates:
 
     def compile(self, *args: object, **kwargs: object) -> None:
         """See `keras.Model.compile`; a call of the device runs an epoch."""
-        super().compile(*args, **{"steps_per_execution": WHOLE_EPOCH, **kwargs})  # type: ignore[misc]
+        super().compile(*args, **{"steps_per_execution": WHOLE_EPOCH, **kwargs})
 
     def fit(
         self,
@@ -42,7 +44,7 @@ class StepsAreUpdates:
         **kwargs: object,
     ) -> keras.callbacks.History:
         """See `keras.Model.fit`; also takes `steps_per_run` and `prefetch_depth`."""
-        stock = super().fit  # type: ignore[misc]
+        stock = super().fit
         return self._run(stock, "steps_per_epoch", (x, y), batch_size, args, kwargs)
 
     def evaluate(
@@ -54,14 +56,14 @@ class StepsAreUpdates:
         **kwargs: object,
     ) -> float | list[float] | dict[str, float]:
         """See `keras.Model.evaluate`; also takes `steps_per_run` and `prefetch_depth`."""
-        stock = super().evaluate  # type: ignore[misc]
+        stock = super().evaluate
         return self._run(stock, "steps", (x, y), batch_size, args, kwargs)
 
     def predict(
         self, x: object, batch_size: int | None = None, *args: object, **kwargs: object
     ) -> np.ndarray | list[np.ndarray]:
         """See `keras.Model.predict`; also takes `steps_per_run` and `prefetch_depth`."""
-        stock = super().predict  # type: ignore[misc]
+        stock = super().predict
         return self._run(stock, "steps", (x,), batch_size, args, kwargs)
 
     def _run(
