@@ -248,7 +248,7 @@ def test_losses_are_scaled_as_in_stock_tf_keras(kind, micro_batches):
 
 
 def test_the_first_step_says_that_a_model_is_not_converted(caplog, monkeypatch):
-    monkeypatch.setattr(tf_keras_scope, "_may_be_used", lambda: False)  # Loaded in the scope.
+    monkeypatch.setattr(tf_keras_scope, "may_use_tf_keras", lambda: False)  # Loaded in the scope.
     strategy = strategy_of()
     with strategy.scope(), caplog.at_level(logging.WARNING, "ipu_tf"):
         model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
