@@ -47,11 +47,6 @@ def test_engines_write_reports_that_the_command_line_reads(ran, capsys):
     assert cli.main(["compare", str(first / "report.json"), str(second / "report.json")]) == 0
 
 
-def test_estimates_of_popops_are_the_instructions_of_its_codelets(programs):
-    result = programs.run(PROGRAMS / "popops_cycles.cpp")
-    assert (result.returncode, result.stdout) == (0, "estimates hold\n"), result.stderr
-
-
 def test_options_of_the_environment_write_reports(programs, tmp_path):
     def ran(options):
         result = subprocess.run(

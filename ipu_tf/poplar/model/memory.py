@@ -2,7 +2,7 @@
 
 A variable that each run writes in full before it reads it lives from that step to its last use, or
 through the whole loop around them; all others always live. Models no overlay of code, and takes a
-codelet's bytes from its code for the host.
+codelet's bytes from its code for the host, unless it is one of popops.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ipu_tf.poplar.model.graph import (
 )
 from ipu_tf.poplar.model.machine import Machine
 from ipu_tf.poplar.model.pieces import TileTraffic
+from ipu_tf.poplar.model.popops import code_bytes
 from ipu_tf.tile_program.layouts.footprint import Footprint
 from ipu_tf.tile_program.memory import stack_bytes
 from ipu_tf.tile_program.program import Category, Tensor
@@ -130,7 +131,7 @@ class Memory:
     def _vertex_code(self) -> NDArray[np.int64]:
         graph, tiles = self._graph, self._machine.tiles
         pairs = np.unique(graph.vertex_type * tiles + graph.vertex_tile)
-        of_type = np.array([one.code_bytes for one in graph.types], np.int64)
+        of_type = code_bytes(graph, self._machine.target)
         code = of_type[pairs // tiles] if len(pairs) else pairs
         return np.bincount(pairs % tiles, code, tiles).astype(np.int64)
 

@@ -34,6 +34,7 @@ from ipu_tf.poplar.model.graph import (
 )
 from ipu_tf.poplar.model.machine import Machine
 from ipu_tf.poplar.model.pieces import Pieces, TileMap, TileTraffic
+from ipu_tf.poplar.model.popops import estimates
 from ipu_tf.poplar.model.workers import tile_cycles
 from ipu_tf.tile_program.steps import PREDICATE_BYTES, decision, exchange_cycles
 
@@ -251,7 +252,7 @@ def slots_of(graph: PoplarGraph, counts: Counts, target: Target) -> NDArray[np.i
     their tile have cycles in place of slots: their estimates are cycles, and of the instructions
     that were counted a supervisor issues one a cycle.
     """
-    slots = graph.vertex_cycles.copy()
+    slots = estimates(graph, target)
     if not len(counts.slots):
         return slots
     runs = set_runs(graph, counts.runs)

@@ -10,7 +10,7 @@ namespace popops {
 inline namespace ipu_tf {
 
 // A scalar BOOL: true if no element of `A`, of BOOL or a number, is zero.
-poplar::Tensor allTrue(poplar::Graph& graph, const poplar::Tensor& A, poplar::program::Sequence& prog,
+poplar::Tensor allTrue(poplar::Graph& graph, poplar::Tensor A, poplar::program::Sequence& prog,
                        const poplar::DebugContext& debugContext = {});
 
 }  // namespace ipu_tf
