@@ -316,6 +316,14 @@ def forgo_library_kernels(layer: tf_keras.layers.Layer) -> None:
     layer._could_use_gpu_kernel = False
 
 
+def forget_input_shape(layer: tf_keras.layers.Layer) -> None:
+    """Makes a layer not know the shape of its inputs, which a Sequential asks its first layer for.
+
+    Relies on `_batch_input_shape`, which a layer has if it knows.
+    """
+    del layer._batch_input_shape
+
+
 def set_hyper(optimizer: LegacyOptimizer, name: str, value: Hyper) -> None:
     """Makes a number, a function or a schedule one that a legacy optimizer keeps in a variable.
 

@@ -15,6 +15,7 @@ from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.internals.tf_keras import OPTIMIZER_OF, optimizers_module
 
 _COMPILATION = Patch(tf_keras.Model, "compile", "a tensor is a number of steps")
+_LAYER = Patch(tf_keras.layers.Layer, "__init__", "any truth value says whether a layer trains")
 _STEPS = "steps_per_execution"
 _STEPS_POSITION = 6
 
@@ -73,6 +74,18 @@ def _steps(call: Call) -> bool:
     return True
 
 
+def _trainable(call: Call) -> bool:
+    """Makes what says whether a layer trains, such as a name that a script gave first, a bool."""
+    given = call.args[0] if call.args else call.kwargs.get("trainable", True)
+    if isinstance(given, bool) or tf.is_tensor(given):
+        return False
+    if call.args:
+        call.args = (bool(given), *call.args[1:])
+    else:
+        call.kwargs["trainable"] = bool(given)
+    return True
+
+
 SPELLINGS = (
     Spelling(
         name='`keras.optimizers.Adam`, `optimizer="adam"`',
@@ -86,6 +99,12 @@ SPELLINGS = (
         keras_2="A tensor was a number.",
         here="It is read when the model is compiled.",
         rewrites=MappingProxyType({_COMPILATION: _steps}),
+    ),
+    Spelling(
+        name="`super().__init__(name)`, `super().__init__(self)` of a layer",
+        keras_2="The first argument said whether the layer trains: anything true, or None for no.",
+        here="It does.",
+        rewrites=MappingProxyType({_LAYER: _trainable}),
     ),
 )
 """Each habit of Keras 2.6 that 2.15 lost."""

@@ -56,8 +56,11 @@ class TfKerasOptimizer:
             return loss_scaling.unscaled(self.stock, found)
 
     def apply(self, pairs: Iterable[tuple[Gradient, Weight]], **captured: TensorStructure) -> None:
-        """Updates weights, and the count of updates; the optimizer opens its scope."""
-        self.stock.apply_gradients(pairs, **self._unaggregated(), **captured)
+        """Updates weights, and the count of updates; the optimizer opens its scope.
+
+        Optimizers of scripts read the pairs more than once.
+        """
+        self.stock.apply_gradients(list(pairs), **self._unaggregated(), **captured)
 
     def update(self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]) -> None:
         """Updates weights, by the `minimize` of a script's optimizer if it has one."""

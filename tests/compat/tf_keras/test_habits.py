@@ -47,3 +47,17 @@ def test_a_tensor_is_a_number_of_steps(keras, by_position):
         model.compile("sgd", "mse", steps_per_execution=steps)
     x = np.ones((6, 2), "float32")
     assert len(model.fit(x, x[:, :1], batch_size=1, verbose=0).epoch) == 1
+
+
+@pytest.mark.parametrize(("given", "trains"), [("name", True), (None, False), (1, True)])
+def test_anything_says_whether_a_layer_trains(keras, given, trains):
+    assert keras.layers.Layer(given).trainable is trains
+    assert keras.layers.Layer(trainable=given).trainable is trains
+
+
+def test_a_layer_takes_itself_for_true(keras):
+    class Doubled(keras.layers.Layer):
+        def __init__(self):
+            super().__init__(self)
+
+    assert Doubled().trainable is True

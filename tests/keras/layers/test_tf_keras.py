@@ -136,3 +136,8 @@ def test_a_wrapper_of_gradients_computes_its_layer(kind):
     assert (again.tag, again(X).shape) == (layer.tag, found.shape)
     with pytest.raises(ValueError, match=f"{kind}: expected an instance of a Keras layer"):
         getattr(layers, kind)(X)
+
+
+def test_an_embedding_may_come_first():
+    model = tf_keras.Sequential([layers.Embedding(9, 4), layers.LSTM(3)])
+    assert model(TOKENS).shape == (4, 3)

@@ -11,6 +11,7 @@ from tests.keras.optimizers.parameters import gradients, trained, variables
 
 tf_keras = pytest.importorskip("tf_keras")
 optimizers = pytest.importorskip("ipu_tf.keras.tf_keras.optimizers")
+TfKerasOptimizer = pytest.importorskip("ipu_tf.keras.tf_keras.optimizer_adapter").TfKerasOptimizer
 legacy = tf_keras.optimizers.legacy
 
 CASES = [
@@ -147,3 +148,13 @@ def test_optimizers_train_models_of_the_scope_as_in_stock_tf_keras():
         lambda: optimizers.ALSOptimizer(legacy.SGD(0.1), initial_loss_scaling_factor=64),
         lambda: legacy.SGD(0.1),
     )
+
+
+def test_optimizers_of_scripts_get_a_list_of_pairs():
+    class Backwards(tf_keras.optimizers.SGD):
+        def apply_gradients(self, grads_and_vars):
+            return super().apply_gradients(reversed(grads_and_vars))
+
+    weight = tf.Variable(1.0)
+    TfKerasOptimizer(Backwards(0.5)).apply(zip([tf.constant(1.0)], [weight], strict=True))
+    assert weight.numpy() == 0.5

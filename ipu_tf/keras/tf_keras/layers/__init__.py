@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.internals.tf_keras import forget_input_shape
 from ipu_tf.keras.layers.assume_equal_across_replicas import AssumeEqualAcrossReplicasBody
 from ipu_tf.keras.layers.capture_upstream_gradients import (
     CaptureActivationGradientsBody,
@@ -123,6 +124,12 @@ class Dropout(DropoutBody, IPULayer, tf_keras.layers.Dropout):
 @registered
 class Embedding(EmbeddingBody, IPULayer, tf_keras.layers.Embedding):
     """See `ipu_tf.keras.layers.Embedding`."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        if "input_shape" not in kwargs and "batch_input_shape" not in kwargs:
+            # Of tf_keras: floating point numbers of any length.
+            forget_input_shape(self)
 
 
 @registered
