@@ -236,4 +236,5 @@ def _trace(strategy: IPUStrategy, step: Callable[[Any], Any], data: Any) -> None
     def run(data: Any) -> Any:
         return strategy.run(step, args=(data,))
 
-    tf.function(run, autograph=False).get_concrete_function(data)
+    with device_programs.for_figures():
+        tf.function(run, autograph=False).get_concrete_function(data)

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import IPUConfig, config
+from ipu_tf.internals.tensorflow import ConcreteFunction
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from tests import sample_models
@@ -66,6 +67,18 @@ class TestTraining:
         assert [op.layer for op in program.tile_ops][:2] == ["mlp/hidden", "mlp/classes"]
         assert {op.shape.dtype for op in program.tile_ops} == {"float32"}
         assert report.notes == ()
+
+    @pytest.mark.parametrize("training", [True, False])
+    def test_no_function_is_finished_that_never_runs(self, training, monkeypatch):
+        def refused(*_):
+            raise AssertionError("prepared to run")
+
+        monkeypatch.setattr("ipu_tf.runtime.execution.fusion.fuse", refused)
+        monkeypatch.setattr(ConcreteFunction, "__init__", refused)
+        report = ipu_tf.estimate(
+            sample_models.compiled, batch_size=2, training=training, insights=False
+        )
+        assert report.programs[0].device.fits
 
     def test_an_uncompiled_model_is_given_a_loss_that_fits(self):
         report = ipu_tf.estimate(sample_models.mlp, batch_size=8)

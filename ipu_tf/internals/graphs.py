@@ -36,7 +36,9 @@ from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     EagerTensor,
     FuncGraph,
+    OpDef,
     get_resource_handle_data,
+    op_def_registry,
     tracing_compilation,
 )
 
@@ -102,6 +104,27 @@ def has_effects(operation: tf.Operation) -> bool:
     Relies on `Operation._is_stateful`; the public definition of an op lacks the effects of calls.
     """
     return bool(operation._is_stateful)
+
+
+def op_def_of(op: tf.Operation) -> OpDef:
+    """Returns the definition of the type of an op.
+
+    `Operation.op_def` reads it anew each time. Relies on `op_def_registry`, which does not know
+    the types that graphs define: functions.
+    """
+    return op_def_registry.get(op.type) or op.op_def
+
+
+def leave_unordered(graph: tf.Graph) -> None:
+    """Keeps TensorFlow from ordering the ops of a graph at the end of its trace: it never runs.
+
+    Nothing public does it for one graph but not for the branches and loops in it. Relies on
+    `Graph.experimental_acd_manager`, and on `AutomaticControlDependencies._n_operations`: how many
+    ops are not looked at.
+    """
+    manager = graph.experimental_acd_manager
+    if manager is not None:
+        manager._n_operations = graph.num_operations()
 
 
 def device_of_new_ops() -> str:

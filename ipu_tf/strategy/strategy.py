@@ -373,6 +373,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
             device = program_trace.compiled(call, trace)
         outputs, program.device = program_trace.executed(call, trace, device)
         self._add_programs(call, trace.tracer)
+        device_programs.end_unless_run()
         return outputs
 
     def _add_programs(self, call: ProgramCall, tracer: Tracer) -> None:

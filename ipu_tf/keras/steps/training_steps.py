@@ -262,13 +262,14 @@ class DeviceStep:
             UnsupportedOpcodeError: An operation has no cost on the machine.
             UncompilableProgram: The step cannot be compiled at all.
         """
-        if self._weight_update is None:
-            step = run_with(self._strategy, self._model.step("train_step"))
-            tf.function(step, autograph=False).get_concrete_function(batch_spec)
-            return
-        run = functools.partial(self._run, self._weight_update)
-        number = tf.TensorSpec((), tf.int32)
-        tf.function(run, autograph=False).get_concrete_function(batch_spec, number)
+        with device_programs.for_figures():
+            if self._weight_update is None:
+                step = run_with(self._strategy, self._model.step("train_step"))
+                tf.function(step, autograph=False).get_concrete_function(batch_spec)
+                return
+            run = functools.partial(self._run, self._weight_update)
+            number = tf.TensorSpec((), tf.int32)
+            tf.function(run, autograph=False).get_concrete_function(batch_spec, number)
 
     def _run(
         self, weight_update: WeightUpdate, batch: TensorStructure, micro_batch: tf.Tensor

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.graphs import is_eager
+from ipu_tf.internals.graphs import is_eager, op_def_of
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import (
     FuncGraph,
@@ -148,7 +148,7 @@ def function_def(region: TracedRegion, name: str) -> FunctionDef:
         node.ClearField("input")
         node.input.extend(references[id(tensor)] for tensor in op.inputs)
         node.input.extend(f"^{control}" for control in sorted(controls))
-        if op.op_def.is_stateful:
+        if op_def_of(op).is_stateful:
             # Host ops such as Python functions have no inferred shapes.
             shapes = [tensor.shape.as_proto() for tensor in op.outputs]
             node.attr["_output_shapes"].list.shape.extend(shapes)
@@ -179,7 +179,7 @@ def is_variable(tensor: tf.Tensor) -> bool:
 def _needed(created: Mapping[str, tf.Operation], results: Sequence[tf.Tensor]) -> set[str]:
     """Returns the names of the ops that the results or side effects need."""
     waiting = [tensor.op for tensor in results]
-    waiting += [op for op in created.values() if op.op_def.is_stateful]
+    waiting += [op for op in created.values() if op_def_of(op).is_stateful]
     needed: set[str] = set()
     while waiting:
         op = waiting.pop()
@@ -218,7 +218,7 @@ def _add_constant(function: Any, name: str, value: tf.Tensor) -> str:
 def _output_references(op: tf.Operation) -> dict[int, str]:
     """Returns the names of an op's outputs in a FunctionDef."""
     names = []
-    for argument in op.op_def.output_arg:
+    for argument in op_def_of(op).output_arg:
         count = 1
         if argument.number_attr:
             count = op.get_attr(argument.number_attr)

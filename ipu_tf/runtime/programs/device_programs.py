@@ -20,6 +20,7 @@ from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration
+from ipu_tf.internals.graphs import leave_unordered
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.machine import host
@@ -84,6 +85,7 @@ class TraceSettings:
         recomputation: Whether programs recompute activations, and the layers after which they
             keep them; None for what the configuration says.
         accumulators: Variables that accumulate gradients.
+        never_run: Whether a trace ends with its program: the function never runs.
         updates: Which runs make up an update of the weights; None where the program says it.
     """
 
@@ -92,6 +94,7 @@ class TraceSettings:
     samples: int | None = None
     recomputation: tuple[bool, tuple[str, ...]] | None = None
     accumulators: Sequence[tf.Variable] = ()
+    never_run: bool = False
     updates: UpdateRuns | None = None
 
 
@@ -136,6 +139,36 @@ def accumulating_in(accumulators: Sequence[tf.Variable]) -> contextlib.AbstractC
         accumulators: The variables; their names begin with the paths of the layers.
     """
     return _setting(lambda now: dataclasses.replace(now, accumulators=accumulators))
+
+
+class _ProgramKnown(Exception):
+    """The program of a trace is known, and nothing else of the trace is needed."""
+
+
+@contextlib.contextmanager
+def for_figures() -> Iterator[None]:
+    """Leaves the body as soon as the program of a function traced inside is known.
+
+    The function never runs, so what TensorFlow does to finish it, and what the host would run of
+    it, are not needed.
+    """
+    try:
+        with _setting(lambda now: dataclasses.replace(now, never_run=True)):
+            yield
+    except _ProgramKnown:
+        return
+
+
+def end_unless_run() -> None:
+    """Ends a trace whose program is known, if it is for figures alone."""
+    if never_runs():
+        leave_unordered(tf.compat.v1.get_default_graph())
+        raise _ProgramKnown
+
+
+def never_runs() -> bool:
+    """Returns whether the current trace is for figures alone."""
+    return _SETTINGS.get().never_run
 
 
 def recomputing(

@@ -25,6 +25,7 @@ from ipu_tf.internals.graphs import (
     is_in_control_flow,
     is_in_loop_body,
     is_ipu,
+    op_def_of,
     set_op_attribute,
 )
 from ipu_tf.internals.structures import TensorStructure
@@ -353,7 +354,7 @@ def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
     flat = tf.nest.flatten(outputs, expand_composites=True)
     # Eager tensors and variables, which a function may also return, belong to no graph.
     waiting = [value.op for value in flat if getattr(value, "graph", None) is graph]
-    waiting += [op for op in graph.get_operations() if op.op_def.is_stateful]
+    waiting += [op for op in graph.get_operations() if op_def_of(op).is_stateful]
     needed: set[str] = set()
     while waiting:
         op = waiting.pop()
