@@ -8,7 +8,7 @@ import pytest
 from setuptools import Distribution
 
 from ipu_tf.poplar import PoplarBuildError
-from ipu_tf.poplar.libraries import sources
+from ipu_tf.poplar.libraries import installation, sources
 from ops.setuptools_commands import BuildOps
 
 
@@ -58,3 +58,36 @@ def test_includes_of_libpoplar_run_one_way():
         used = re.findall(r'^#include "\.\./(\w+)/', file.read_text(), re.MULTILINE)
         above = [name for name in used if FLOORS.index(name) >= FLOORS.index(file.parent.name)]
         assert above == [], f"{file} includes {above}"
+
+
+def test_the_first_use_builds_every_source_once_and_says_so(monkeypatch, tmp_path, capsys):
+    compiled = []
+
+    def run(self, arguments, what):
+        unit = Path(arguments[arguments.index("-c") + 1]) if "-c" in arguments else None
+        if unit is not None:
+            compiled.extend(re.findall(r'#include "(.+)"', unit.read_text()))
+        Path(arguments[arguments.index("-o") + 1]).touch()
+
+    monkeypatch.setattr("ipu_tf.poplar.toolchain.Compiler.run", run)
+    built = installation(folders=(tmp_path,))
+    assert sorted(compiled) == sorted(str(file) for file in sources().glob("src/**/*.cc"))
+    assert (built.prefix / "lib" / "libpopops.so").is_file()
+    first, last = capsys.readouterr().err.splitlines()
+    assert re.match(r"Building Poplar's libraries: \d+ parts, once, in less than two m", first)
+    assert last.startswith(f"Built Poplar's libraries in {built.prefix} (")
+    assert installation(folders=(tmp_path,)) == built
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_sees_how_far_the_build_is(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(
+        "ipu_tf.poplar.toolchain.Compiler.run",
+        lambda self, arguments, what: Path(arguments[arguments.index("-o") + 1]).touch(),
+    )
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    installation(folders=(tmp_path,))
+    lines = capsys.readouterr().err.split("\r")
+    numbers = [line.partition(": ")[2].split(" parts")[0] for line in lines[1:]]
+    parts = len(numbers)
+    assert numbers == [f"{done} of {parts}" for done in range(1, parts + 1)]

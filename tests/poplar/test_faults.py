@@ -168,6 +168,18 @@ FAULTS = {
     "number for a list": (CONNECTION, "is a list of numbers. Received: one number"),
     "size of a number": (CONNECTION, "has no size of its own"),
     "handle twice": ("poplar_error", "Graph::createHostRead: the handle 'x' is taken."),
+    "stream over memory": (
+        "stream_memory_allocation_error",
+        "has a buffer of 134217732 bytes. The machine holds 134217728 (128 MB) for a stream.",
+    ),
+    "row of another size": (STREAM, "'remote' has 16 bytes. Received: a list of 12."),
+    "unknown remote buffer": (STREAM, "no remote buffer 'x'. The remote buffers are: remote."),
+    "exit status of two": (CONTROL, "Execute: the exit status must be one element. Received: x {4"),
+    "exit status of floats": (
+        CONTROL,
+        "the exit status must be BOOL or an integer. Received: f {}",
+    ),
+    "exit status of a constant": (CONTROL, "Execute writes k {} int, which has constants."),
     "stream backwards": ("poplar_error", "to stream 'in': the stream goes the other way."),
     "row of no integer": ("type_error", "the row must be INT or UNSIGNED_INT. Received: float."),
     "row that is missing": ("poplar_error", "has 2 rows. Give the number of the row as a tensor."),

@@ -357,13 +357,13 @@ def test_the_summary_has_target_graph_memory_and_execution():
 
 
 def test_equal_pieces_count_once_and_neighbours_are_one_message():
-    found = pieces.exchange(
-        np.array([0, 0, 0, 1]),
-        np.array([2, 2, 2, 2]),
-        np.array([0, 4, 0, 8]),
-        np.array([4, 4, 4, 4]),
-        TILES,
+    transfers = pieces.Transfers(
+        source=np.array([0, 0, 0, 1]),
+        destination=np.array([2, 2, 2, 2]),
+        address=np.array([0, 4, 0, 8]),
+        bytes=np.array([4, 4, 4, 4]),
     )
+    found = pieces.exchange(transfers, TILES)
     assert found.received.tolist() == [0, 0, 12, 0]
     assert found.messages_in.tolist() == [0, 0, 2, 0]
     assert found.sent.tolist() == [8, 4, 0, 0]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.poplar.model.machine import Machine
-from ipu_tf.poplar.model.pieces import TileTraffic, distinct, exchange
+from ipu_tf.poplar.model.pieces import TileTraffic, Transfers, distinct, exchange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,52 +37,34 @@ class Exchange:
         return (self.inside,) if self.across is None else (self.inside, self.across)
 
 
-def exchange_on(
-    machine: Machine,
-    source: NDArray[np.int64],
-    destination: NDArray[np.int64],
-    address: NDArray[np.int64],
-    size: NDArray[np.int64],
-) -> Exchange:
-    """Returns the exchange of pieces that go from tile to tile; those that stay do not count.
+def exchange_on(machine: Machine, transfers: Transfers) -> Exchange:
+    """Returns the exchange of transfers; those that stay on their tile do not count.
 
     Args:
         machine: The IPUs.
-        source: int64[n]: the tile that holds each piece.
-        destination: The tile that wants it.
-        address: Where it begins, in memory or in the sender's buffer.
-        size: Its bytes.
+        transfers: The transfers between its tiles.
     """
     chip = machine.target.tiles
-    crosses = source // chip != destination // chip if machine.ipus > 1 else np.zeros(0, np.bool_)
+    crosses = transfers.source // chip != transfers.destination // chip
     if not crosses.any():
-        return Exchange(inside=exchange(source, destination, address, size, machine.tiles))
-    inside, across = (
-        (source[which], destination[which], address[which], size[which])
-        for which in (~crosses, crosses)
-    )
+        return Exchange(inside=exchange(transfers, machine.tiles))
+    across = transfers[crosses]
     return Exchange(
-        inside=exchange(*inside, machine.tiles),
-        across=exchange(*across, machine.tiles),
-        moved=_over_links(machine, *across),
+        inside=exchange(transfers[~crosses], machine.tiles),
+        across=exchange(across, machine.tiles),
+        moved=_over_links(machine, across),
     )
 
 
-def _over_links(
-    machine: Machine,
-    source: NDArray[np.int64],
-    destination: NDArray[np.int64],
-    address: NDArray[np.int64],
-    size: NDArray[np.int64],
-) -> dict[tuple[int, int], tuple[int, int]]:
+def _over_links(machine: Machine, transfers: Transfers) -> dict[tuple[int, int], tuple[int, int]]:
     """Returns bytes and messages by the IPUs at both ends; pairs of tiles have one message."""
 
     def ends(source: NDArray[np.int64], destination: NDArray[np.int64]) -> NDArray[np.int64]:
         return source // machine.target.tiles * machine.ipus + destination // machine.target.tiles
 
-    found, place = np.unique(ends(source, destination), return_inverse=True)
-    moved, _ = distinct(place, source, address, size, len(found))
-    talks = np.unique(source * machine.tiles + destination)
+    found, place = np.unique(ends(transfers.source, transfers.destination), return_inverse=True)
+    moved, _ = distinct(transfers, place, len(found))
+    talks = np.unique(transfers.source * machine.tiles + transfers.destination)
     talking = ends(talks // machine.tiles, talks % machine.tiles)
     messages = np.bincount(np.searchsorted(found, talking), minlength=len(found))
     each = zip(found.tolist(), moved.tolist(), messages.tolist(), strict=True)

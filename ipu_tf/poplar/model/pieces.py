@@ -61,13 +61,39 @@ class Pieces:
     bytes: NDArray[np.int64]
     tile: NDArray[np.int64]
 
-    def __getitem__(self, which: NDArray[np.bool_]) -> Pieces:
+    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Pieces:
         """Returns some of them."""
         return Pieces(
             of=self.of[which],
             address=self.address[which],
             bytes=self.bytes[which],
             tile=self.tile[which],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transfers:
+    """Pieces on their way between tiles.
+
+    Attributes:
+        source: int64[n]: the tile that holds each piece.
+        destination: The tile that wants it.
+        address: Where it begins, in memory or in the sender's buffer.
+        bytes: Its length.
+    """
+
+    source: NDArray[np.int64]
+    destination: NDArray[np.int64]
+    address: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+
+    def __getitem__(self, which: NDArray[np.bool_]) -> Transfers:
+        """Returns some of them."""
+        return Transfers(
+            source=self.source[which],
+            destination=self.destination[which],
+            address=self.address[which],
+            bytes=self.bytes[which],
         )
 
 
@@ -99,57 +125,40 @@ class TileTraffic:
         )
 
 
-def exchange(
-    source: NDArray[np.int64],
-    destination: NDArray[np.int64],
-    address: NDArray[np.int64],
-    size: NDArray[np.int64],
-    tiles: int,
-) -> TileTraffic:
-    """Returns the traffic of pieces that go from tile to tile; those that stay do not count.
+def exchange(transfers: Transfers, tiles: int) -> TileTraffic:
+    """Returns the traffic of transfers; those that stay on their tile do not count.
 
     Args:
-        source: int64[n]: the tile that holds each piece.
-        destination: The tile that wants it.
-        address: Where it begins, in memory or in the sender's buffer.
-        size: Its bytes.
+        transfers: The transfers.
         tiles: Tiles of all chips.
     """
-    moving = source != destination
-    source, destination = source[moving], destination[moving]
-    address, size = address[moving], size[moving]
-    received, messages_in = distinct(destination, source, address, size, tiles)
-    sent, messages_out = distinct(source, source, address, size, tiles)
+    moving = transfers[transfers.source != transfers.destination]
+    received, messages_in = distinct(moving, moving.destination, tiles)
+    sent, messages_out = distinct(moving, moving.source, tiles)
     return TileTraffic(
         received=received, sent=sent, messages_in=messages_in, messages_out=messages_out
     )
 
 
 def distinct(
-    tile: NDArray[np.int64],
-    source: NDArray[np.int64],
-    address: NDArray[np.int64],
-    size: NDArray[np.int64],
-    tiles: int,
+    transfers: Transfers, place: NDArray[np.int64], places: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the distinct bytes of each tile, and the runs of neighbours from one source.
+    """Returns the distinct bytes of each place, and the runs of neighbours from one source.
 
     Args:
-        tile: int64[n]: the tile, or other end, of each piece.
-        source: The tile that holds it.
-        address: Where it begins.
-        size: Its bytes.
-        tiles: Number of tiles, or ends.
+        transfers: The transfers.
+        place: int64[n]: the tile, or other end, that each counts for.
+        places: Number of tiles, or ends.
     """
-    if not len(tile):
-        return np.zeros(tiles, np.int64), np.zeros(tiles, np.int64)
-    begin = tile * _TILE_SHIFT + address
+    if not len(place):
+        return np.zeros(places, np.int64), np.zeros(places, np.int64)
+    begin = place * _TILE_SHIFT + transfers.address
     order = np.argsort(begin, kind="stable")
-    begin, end = begin[order], (begin + size)[order]
+    begin, end = begin[order], (begin + transfers.bytes)[order]
     covered = np.concatenate(([-1], np.maximum.accumulate(end)[:-1]))
     fresh = np.maximum(0, end - np.maximum(begin, covered))
-    origin = source[order]
+    origin = transfers.source[order]
     starts = (begin > covered) | (origin != np.concatenate(([-1], origin[:-1])))
-    place = tile[order]
-    counted = np.bincount(place, fresh, tiles)
-    return counted.astype(np.int64), np.bincount(place[starts & (fresh > 0)], minlength=tiles)
+    ordered = place[order]
+    counted = np.bincount(ordered, fresh, places)
+    return counted.astype(np.int64), np.bincount(ordered[starts & (fresh > 0)], minlength=places)

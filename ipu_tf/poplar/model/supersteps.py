@@ -33,7 +33,7 @@ from ipu_tf.poplar.model.graph import (
     Stretches,
 )
 from ipu_tf.poplar.model.machine import Machine
-from ipu_tf.poplar.model.pieces import Pieces, TileMap, TileTraffic
+from ipu_tf.poplar.model.pieces import Pieces, TileMap, TileTraffic, Transfers
 from ipu_tf.poplar.model.popops import estimates
 from ipu_tf.poplar.model.workers import tile_cycles
 from ipu_tf.tile_program.steps import PREDICATE_BYTES, decision, exchange_cycles
@@ -83,7 +83,7 @@ class SuperstepMaker:
         compute = self._copied(source.tile[stays], source.bytes[stays])
         narrow = ~stays & (source.bytes % _WORD_BYTES != 0)
         compute += self._copied(target.tile[narrow], target.bytes[narrow])
-        moved = exchange_on(self._machine, source.tile, target.tile, source.address, source.bytes)
+        moved = exchange_on(self._machine, _transfers(source, source.tile, target.tile))
         across, inside = self._across(moved), self._superstep("copy", compute, moved.inside)
         return (*across, inside) if inside.total_cycles or not across else across
 
@@ -92,7 +92,7 @@ class SuperstepMaker:
         source, target = self._ends(step)
         machine, tiles = self._machine, self._tiles
         both = dataclasses.replace(machine, ipus=2 * machine.ipus)
-        moved = exchange_on(both, source.tile, tiles + target.tile, source.address, source.bytes)
+        moved = exchange_on(both, _transfers(source, source.tile, tiles + target.tile))
         if moved.across is None:
             return ()
         traffic = TileTraffic(
@@ -112,7 +112,7 @@ class SuperstepMaker:
         from_tile, to_tile = landed.of, landed.tile
         if not kind.brings_data:
             from_tile, to_tile = to_tile, from_tile
-        moved = exchange_on(self._machine, from_tile, to_tile, landed.address, landed.bytes)
+        moved = exchange_on(self._machine, _transfers(landed, from_tile, to_tile))
         nothing = self._copied(_NO_TRAFFIC, _NO_TRAFFIC)
         rearranged = self._superstep("rearrange", nothing, moved.inside)
         transfer = self._transfer(kind, landed)
@@ -177,12 +177,12 @@ class SuperstepMaker:
     def _execute(self, number: int) -> tuple[Superstep, ...]:
         graph, machine = self._graph, self._machine
         which = self._by_set[number]
-        held, address = self._pieces.tile[which], self._pieces.address[which]
-        size, flags = self._pieces.bytes[which], self._piece_flags[which]
+        pieces, flags = self._pieces[which], self._piece_flags[which]
+        held, size = pieces.tile, pieces.bytes
         user = graph.vertex_tile[self._piece_vertex[which]]
         reads, writes = (flags & READ) != 0, (flags & WRITTEN) != 0
-        before = exchange_on(machine, held[reads], user[reads], address[reads], size[reads])
-        after = exchange_on(machine, user[writes], held[writes], address[writes], size[writes])
+        before = exchange_on(machine, _transfers(pieces, held, user)[reads])
+        after = exchange_on(machine, _transfers(pieces, user, held)[writes])
         self.traffic_of[number] = before.parts
         parts = self._piece_is_part[which]
         scattered = parts & ((held == user) | (size % _WORD_BYTES != 0))
@@ -271,6 +271,14 @@ def set_runs(graph: PoplarGraph, runs: NDArray[np.int64]) -> NDArray[np.int64]:
     found = np.zeros(len(graph.sets), np.int64)
     np.add.at(found, graph.steps.id[executes], runs[executes])
     return found
+
+
+def _transfers(
+    pieces: Pieces, source: NDArray[np.int64], destination: NDArray[np.int64]
+) -> Transfers:
+    return Transfers(
+        source=source, destination=destination, address=pieces.address, bytes=pieces.bytes
+    )
 
 
 def _cut_alike(source: Pieces, target: Pieces, moves: Stretches) -> tuple[Pieces, Pieces]:

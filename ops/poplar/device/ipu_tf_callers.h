@@ -3,6 +3,7 @@
 #define IPU_TF_POPLAR_DEVICE_CALLERS_H_
 
 #include <poplar/Vertex.hpp>
+#include <type_traits>
 
 namespace ipu_tf_codelets {
 template <class V>
@@ -32,38 +33,51 @@ struct Busiest {
   void Next() {}
 #endif
 };
-template <class V>
-auto Call(V* v, int) -> decltype((void)v->V::compute()) {
-  if constexpr (V::ipu_tf_kind == 1) {
-    Busiest busiest;
-    for (unsigned worker = 0; worker < 6; ++worker) {
-      ipu_tf_device::worker = worker, v->V::compute();
-      busiest.Next();
-    }
-    ipu_tf_device::worker = 0;
+// What a call of compute() returns; true if that is nothing.
+template <class Compute>
+bool Status(const Compute& compute) {
+  if constexpr (std::is_void<decltype(compute())>::value) {
+    compute();
+    return true;
   } else {
-    v->V::compute();
+    return static_cast<bool>(compute());
   }
 }
-template <class V>
-auto Call(V* v, long) -> decltype((void)v->V::compute(0u)) {
+// Calls a function for each worker; whether all calls return true, or nothing.
+template <class Compute>
+bool AllWorkers(const Compute& compute) {
   Busiest busiest;
+  bool status = true;
   for (unsigned worker = 0; worker < 6; ++worker) {
-    ipu_tf_device::worker = worker, v->V::compute(worker);
+    ipu_tf_device::worker = worker;
+    status &= Status([&] { return compute(worker); });
     busiest.Next();
   }
   ipu_tf_device::worker = 0;
+  return status;
 }
 template <class V>
-void Compute(void* state) {
-  Call(static_cast<V*>(state), 0);
+auto Call(V* v, int) -> decltype((void)v->V::compute(), true) {
+  if constexpr (V::ipu_tf_kind == 1) {
+    return AllWorkers([&](unsigned) { return v->V::compute(); });
+  } else {
+    return Status([&] { return v->V::compute(); });
+  }
+}
+template <class V>
+auto Call(V* v, long) -> decltype((void)v->V::compute(0u), true) {
+  return AllWorkers([&](unsigned worker) { return v->V::compute(worker); });
+}
+template <class V>
+bool Compute(void* state) {
+  return Call(static_cast<V*>(state), 0);
 }
 template <class V>
 constexpr auto Caller() {
   if constexpr (Has<V>(0)) {
     return &Compute<V>;
   } else {
-    return static_cast<void (*)(void*)>(nullptr);
+    return static_cast<bool (*)(void*)>(nullptr);
   }
 }
 }  // namespace ipu_tf_codelets

@@ -94,6 +94,22 @@ class Increment : public Vertex {
   }
 };
 
+// Says whether it is below a limit, without writing it.
+class Below : public Vertex {
+ public:
+  Input<int> value;
+  int limit;
+  bool compute() { return value < limit; }
+};
+
+// The same of as many numbers as workers.
+class AllBelow : public MultiVertex {
+ public:
+  Input<Vector<int>> values;
+  int limit;
+  bool compute(unsigned worker) { return values[worker] < limit; }
+};
+
 class Random : public Vertex {
  public:
   Output<Vector<unsigned>> out;

@@ -24,10 +24,11 @@ inline poplar::Tensor Variable(poplar::Graph& graph, poplar::Type type, std::vec
 }
 
 // An engine of an executable that was a file in between.
-inline poplar::Engine Stored(const poplar::Graph& graph, const std::vector<poplar::program::Program>& programs) {
+inline poplar::Engine Stored(const poplar::Graph& graph, const std::vector<poplar::program::Program>& programs,
+                             const poplar::OptionFlags& options = {}) {
   std::stringstream file;
   compileGraph(graph, programs).serialize(file);
-  return poplar::Engine(poplar::Executable::deserialize(file));
+  return poplar::Engine(poplar::Executable::deserialize(file), options);
 }
 
 #endif  // IPU_TF_TESTS_POPLAR_ENGINES_H_

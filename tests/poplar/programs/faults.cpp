@@ -270,6 +270,29 @@ const std::map<std::string, std::function<void(Parts&)>> kFaults{
        p.graph.createHostRead("x", p.x);
        p.graph.createHostRead("x", p.y);
      }},
+    {"stream over memory",
+     [](Parts& p) {
+       p.graph.addHostToDeviceFIFO("in", INT, (std::size_t{1} << 25) + 1);
+       p.Run();
+     }},
+    {"row of another size",
+     [](Parts& p) {
+       p.graph.addRemoteBuffer("remote", INT, 4);
+       Engine(p.graph, Sequence()).copyToRemoteBuffer(std::vector<int>(3), "remote", 0);
+     }},
+    {"unknown remote buffer",
+     [](Parts& p) {
+       p.graph.addRemoteBuffer("remote", INT, 4);
+       Engine(p.graph, Sequence()).copyFromRemoteBuffer("x", nullptr, 0);
+     }},
+    {"exit status of two", [](Parts& p) { Execute(p.set, p.x); }},
+    {"exit status of floats", [](Parts& p) { Execute(p.set, p.Mapped(FLOAT, {}, "f")); }},
+    {"exit status of a constant",
+     [](Parts& p) {
+       const Tensor constant = p.graph.addConstant(INT, {}, 1, "k");
+       p.graph.setTileMapping(constant, 0);
+       Engine(p.graph, Execute(p.set, constant));
+     }},
     {"stream backwards", [](Parts& p) { Copy(p.x, p.graph.addHostToDeviceFIFO("in", INT, 4)); }},
     {"row of no integer",
      [](Parts& p) { Copy(p.x, p.graph.addRemoteBuffer("rows", INT, 4, 2), p.Mapped(FLOAT, {1}, "row")); }},

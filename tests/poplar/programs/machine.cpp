@@ -1,4 +1,5 @@
 // Codelets, control flow, streams and remote buffers of one machine, with numbers worked out by hand.
+#include <array>
 #include <numeric>
 #include <poplar/DeviceManager.hpp>
 #include <poplar/Engine.hpp>
@@ -115,6 +116,39 @@ void TestControlFlow(const Device& device) {
   CHECK(Read<int>(engine, "log", 6) == (std::vector<int>{3, 7, 2, 70, 5, 9}));
 }
 
+// The exit status of a compute set: whether all of its vertices return true, on each replica and each run.
+void TestExitStatus(const Device& device, const OptionFlags& options) {
+  Graph graph(device);
+  graph.addCodelets("codelets.cpp");
+  const Tensor values = Variable(graph, INT, {6}, "values");
+  const Tensor is_below = Variable(graph, BOOL, {}, "is_below");
+  const Tensor count = Variable(graph, UNSIGNED_INT, {2}, "count");
+  const Tensor total = Variable(graph, INT, {}, "total");
+  const Tensor goes_on = Variable(graph, BOOL, {}, "goes_on");
+  graph.createHostWrite("write", values);
+  const ComputeSet below = graph.addComputeSet("below");
+  for (unsigned i = 0; i < 6; ++i) {
+    graph.setTileMapping(graph.addVertex(below, "tests::Below", {{"value", values[i]}, {"limit", 10}}), i % 4);
+  }
+  const ComputeSet all = graph.addComputeSet("all");
+  graph.setTileMapping(graph.addVertex(all, "tests::AllBelow", {{"values", values}, {"limit", 10}}), 5);
+  const ComputeSet nothing = graph.addComputeSet("nothing");
+  const VertexRef vertex = graph.addVertex(nothing, "tests::Increment", {{"value", total}, {"goes_on", goes_on}});
+  graph.setInitialValue(vertex["limit"], 2);
+  graph.setTileMapping(vertex, 0);
+  const Sequence prog(Execute(below, is_below), Execute(all, count[1], "all"), Execute(nothing, count[0]));
+  Engine engine = Stored(graph, {prog}, options);
+  engine.load(device);
+  for (const int largest : {9, 10, 9}) {
+    const std::vector<int> given{1, 2, 3, 4, largest, 6};
+    engine.writeTensor("write", given.data(), given.data() + 6);
+    engine.run();
+    const bool expected = largest < 10;
+    CHECK(Read<char>(engine, "is_below", 1)[0] == expected);
+    CHECK(Read<unsigned>(engine, "count", 2) == (std::vector<unsigned>{1, expected}));
+  }
+}
+
 struct Counter : StreamCallback {
   explicit Counter(int* calls) : calls(calls) {}
   void fetch(void* __restrict p) override {
@@ -163,6 +197,13 @@ void TestStreams(const Device& device) {
   std::vector<int> kept(2);
   engine.copyFromRemoteBuffer("remote", kept.data(), 2);
   CHECK(kept == given);
+  engine.copyToRemoteBuffer(std::vector<int>{5, 6}, "remote", 2);
+  engine.copyFromRemoteBuffer("remote", kept, 2);
+  CHECK(kept == (std::vector<int>{5, 6}));
+  engine.copyToRemoteBuffer(ArrayRef<int>(given), "remote", 2);
+  std::array<int, 2> row_of_two{};
+  engine.copyFromRemoteBuffer("remote", row_of_two, 2);
+  CHECK(row_of_two[0] == given[0] && row_of_two[1] == given[1]);
   engine.run(3);
   CHECK(Read<int>(engine, "a", 2) == (std::vector<int>{8, 7}));
 }
@@ -270,6 +311,8 @@ int main(int argc, char**) {
   TestTargets();
   TestFields(device);
   TestControlFlow(device);
+  TestExitStatus(device, {});
+  TestExitStatus(device, {{"debug.instrument", "true"}, {"cycles", "instructions"}});
   TestStreams(device);
   TestDeterminism(device);
   TestPopops(device);

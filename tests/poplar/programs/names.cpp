@@ -56,12 +56,17 @@ void TestDevices() {
   CHECK(model.IPUVersion == "ipu2" && model.numIPUs == 1 && model.tilesPerIPU == 1472);
   CHECK(model.numWorkerContexts == 6 && model.memoryBytesPerTile == 638976);
   CHECK(model.tileClockFrequency == 1.33e9 && model.exchangeBytesPerCycle == 4 && !model.compileIPUCode);
-  model.minIPUSyncDelay = 0;
+  CHECK(model.memcpyBytesPerCycle == 8);
+  model.memcpyBytesPerCycle = 16;
+  model.minIPUSyncDelay = 70;
+  model.globalSyncCycles = 600;
   model.relativeSyncDelay = IPUModel::RelativeSyncDelayType::NO_DELAY;
   model.relativeSyncDelay = IPUModel::RelativeSyncDelayType::AUTO;
   model.tilesPerIPU = 8;
   const Device small = model.createDevice(OptionFlags{}, false, 3);
   CHECK(small.getId() == 3 && small.getTarget().getNumTiles() == 8);
+  CHECK(small.getTarget().getMemcpyBytesPerCycle() == 16 && small.getTarget().getMinIPUSyncDelay() == 70);
+  CHECK(small.getTarget().getGlobalSyncCycles() == 600);
   DeviceManager manager = DeviceManager::createDeviceManager();
   CHECK(manager.getNumDevices() == manager.getDevices().size());
   CHECK(manager.getDevices(TargetType::IPU_MODEL, 1).size() == 1 && manager.getDevices(TargetType::CPU, 1).size() == 1);
@@ -76,6 +81,7 @@ void TestDevices() {
   CHECK(target.getMemoryBytes() == 638976ull * 1472 && target.getTileClockFrequency() == 1.33e9);
   CHECK(target.getTypeSize(HALF) == 2 && target.getVectorWidth(FLOAT) == 2 && target.getDataPathWidth() == 64);
   CHECK(target.getFloatVectorWidth() == 2 && target.getHalfVectorWidth() == 4);
+  CHECK(target.getMemcpyBytesPerCycle() == 8 && target.getMinIPUSyncDelay() == 94);
   CHECK(target.getExchangeBytesPerCycle() == 4 && target.getTargetArchString() == "ipu2");
   CHECK(target.getTargetSystemString() == "ipu2");
   CHECK(target.getNumConvUnits(HALF, FLOAT) == 16 && target.getNumConvUnits(INT, INT) == 0);

@@ -123,12 +123,14 @@ void StampsGoOn() {
   const Tensor first = cycleStamp(parts.graph, prog, 0);
   prog.add(Execute(set));
   const Tensor second = cycleStamp(parts.graph, prog, 0);
-  parts.graph.createHostRead("stamps", concat(first, second));
+  const std::vector<Tensor> third = cycleStamp(parts.graph, prog, {2, 5}, SyncType::INTERNAL);
+  CHECK(third.size() == 2 && parts.graph.getTileMapping(third[1])[5].size() == 1);
+  parts.graph.createHostRead("stamps", concat({first, second, third[0], third[1]}));
   Engine engine(parts.graph, prog);
   engine.loadAndRun(parts.device);
-  std::vector<unsigned> words(4);
-  engine.readTensor("stamps", words.data(), words.data() + 4);
-  CHECK(words == (std::vector<unsigned>{60, 0, 120, 0}));
+  std::vector<unsigned> words(8);
+  engine.readTensor("stamps", words.data(), words.data() + 8);
+  CHECK(words == (std::vector<unsigned>{60, 0, 120, 0, 120, 0, 120, 0}));
 }
 
 void SyncsTakeTheCyclesOfTheModel() {

@@ -2,6 +2,8 @@
 #ifndef IPU_TF_POPLAR_CYCLE_COUNT_HPP_
 #define IPU_TF_POPLAR_CYCLE_COUNT_HPP_
 
+#include <vector>
+
 #include <poplar/DebugContext.hpp>
 #include <poplar/Graph.hpp>
 #include <poplar/Program.hpp>
@@ -20,6 +22,9 @@ Tensor cycleCount(Graph& graph, program::Sequence& prog, unsigned tile, const De
 Tensor cycleStamp(Graph& graph, program::Sequence& prog, unsigned tile, SyncType syncType,
                   const DebugContext& debugContext = {});
 Tensor cycleStamp(Graph& graph, program::Sequence& prog, unsigned tile, const DebugContext& debugContext = {});
+// The same on each of the tiles; their clocks agree.
+std::vector<Tensor> cycleStamp(Graph& graph, program::Sequence& prog, const std::vector<unsigned>& tiles,
+                               SyncType syncType, const DebugContext& debugContext = {});
 
 }  // namespace ipu_tf
 }  // namespace poplar

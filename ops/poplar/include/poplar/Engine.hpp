@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <poplar/ArrayRef.hpp>
 #include <poplar/Device.hpp>
@@ -65,6 +66,17 @@ class Engine {
   void readTensor(StringRef handle, void* begin);
   void copyToRemoteBuffer(const void* source, std::string handle, int repeatIndex, unsigned replicationIndex = 0);
   void copyFromRemoteBuffer(std::string handle, void* destination, int repeatIndex, unsigned replicationIndex = 0);
+  // A list such as std::vector, ArrayRef or a span, which has as many bytes as a row.
+  template <typename List, typename = decltype(std::declval<const List&>().data()[0])>
+  void copyToRemoteBuffer(const List& source, std::string handle, int repeatIndex, unsigned replicationIndex = 0) {
+    CheckRow(handle, source.size() * sizeof(source.data()[0]));
+    copyToRemoteBuffer(static_cast<const void*>(source.data()), std::move(handle), repeatIndex, replicationIndex);
+  }
+  template <typename List, typename = decltype(std::declval<List&>().data()[0])>
+  void copyFromRemoteBuffer(std::string handle, List&& destination, int repeatIndex, unsigned replicationIndex = 0) {
+    CheckRow(handle, destination.size() * sizeof(destination.data()[0]));
+    copyFromRemoteBuffer(std::move(handle), static_cast<void*>(destination.data()), repeatIndex, replicationIndex);
+  }
 
   void setPrintStream(std::ostream& stream);
   void setPrintTensorStream(std::ostream& stream);
@@ -82,6 +94,9 @@ class Engine {
   static void reportTiming(const TimerTimePoint& start, const TimerTimePoint& end, std::ostream& stream);
 
  private:
+  // Raises stream_connection_error if a row of a remote buffer has other bytes.
+  void CheckRow(const std::string& handle, std::size_t bytes) const;
+
   std::unique_ptr<detail::Profile> profile_;
   std::unique_ptr<detail::Machine> machine_;
 };

@@ -24,6 +24,8 @@ class IPUModel {
   double tileClockFrequency = 0;
   // Of the exchange within an IPU.
   unsigned exchangeBytesPerCycle = 4;
+  // What Target::getMemcpyBytesPerCycle says; copies within a tile take their instructions.
+  unsigned memcpyBytesPerCycle = 8;
   // Cycles of a sync of the tiles of an IPU.
   unsigned minIPUSyncDelay = 0;
   // Cycles that a sync of several IPUs takes besides; 0 for those of the links of the machine.

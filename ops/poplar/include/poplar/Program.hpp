@@ -59,6 +59,9 @@ class Sequence : public Program {
 class Execute : public Program {
  public:
   explicit Execute(ComputeSet computeSet, const DebugContext& debugContext = {});
+  // Writes to one element, BOOL or an integer, whether compute() of all vertices returns true; what returns nothing
+  // counts as true.
+  Execute(ComputeSet computeSet, const Tensor& status, const DebugContext& debugContext = {});
 };
 
 // Elements of a tensor, stream or remote buffer to another; sizes and types are equal.

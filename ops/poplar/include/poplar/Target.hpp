@@ -33,8 +33,12 @@ class Target {
   std::uint64_t getMemoryBytes() const { return std::uint64_t{bytes_per_tile_} * getNumTiles(); }
   double getTileClockFrequency() const { return clock_hz_; }
   unsigned getExchangeBytesPerCycle() const { return exchange_bytes_per_cycle_; }
+  // Of a copy within a tile.
+  unsigned getMemcpyBytesPerCycle() const { return memcpy_bytes_per_cycle_; }
   // Cycles of a sync of the tiles of an IPU.
   unsigned getMinIPUSyncDelay() const { return sync_cycles_; }
+  // Cycles that a sync of several IPUs takes besides; 0 where the model of the links says.
+  unsigned getGlobalSyncCycles() const { return link_sync_cycles_; }
   // Bits of the data path of a tile.
   unsigned getDataPathWidth() const { return 64; }
   // Bytes of an element in tile memory.
@@ -73,6 +77,7 @@ class Target {
   unsigned workers_ = 0;
   unsigned bytes_per_tile_ = 0;
   unsigned exchange_bytes_per_cycle_ = 0;
+  unsigned memcpy_bytes_per_cycle_ = 0;
   unsigned sync_cycles_ = 0;
   unsigned link_sync_cycles_ = 0;
   double clock_hz_ = 0;

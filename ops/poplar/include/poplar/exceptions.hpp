@@ -39,6 +39,7 @@ IPU_TF_POPLAR_ERROR(invalid_tile_mapping, poplar_error);
 IPU_TF_POPLAR_ERROR(link_error, poplar_error);
 IPU_TF_POPLAR_ERROR(parse_error, poplar_error);
 IPU_TF_POPLAR_ERROR(stream_connection_error, poplar_error);
+IPU_TF_POPLAR_ERROR(stream_memory_allocation_error, poplar_error);
 IPU_TF_POPLAR_ERROR(tensor_creation_error, poplar_error);
 IPU_TF_POPLAR_ERROR(tensor_io_state_error, poplar_error);
 IPU_TF_POPLAR_ERROR(type_error, poplar_error);

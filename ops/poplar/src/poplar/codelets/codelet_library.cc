@@ -35,7 +35,7 @@ std::string Registration(const std::string& source, const std::vector<VertexClas
            << field.rows_have_count << ' ' << field.most_elements << "\\n\"\n";
     }
   }
-  text << "  \"\";\nextern \"C\" void (*const ipu_tf_compute[])(void*) = {\n";
+  text << "  \"\";\nextern \"C\" bool (*const ipu_tf_compute[])(void*) = {\n";
   for (const VertexClass& one : classes) {
     text << (one.type.refusal.empty() ? "  ipu_tf_codelets::Caller<" + one.cpp_name + ">(),\n" : "  nullptr,\n");
   }
@@ -59,7 +59,7 @@ std::vector<std::shared_ptr<const VertexType>> LoadCodelets(const std::string& l
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw file_load_error("The codelets of " + what + " do not load: " + dlerror() + kNotOurs);
   const auto* description = static_cast<const char*>(dlsym(handle, "ipu_tf_vertices"));
-  auto* const* functions = static_cast<void (*const*)(void*)>(dlsym(handle, "ipu_tf_compute"));
+  auto* const* functions = static_cast<bool (*const*)(void*)>(dlsym(handle, "ipu_tf_compute"));
   const auto* kinds = static_cast<const unsigned char*>(dlsym(handle, "ipu_tf_kinds"));
   const auto* counted = static_cast<const char*>(dlsym(handle, "ipu_tf_counted"));
   if (description == nullptr || functions == nullptr || kinds == nullptr || counted == nullptr) {

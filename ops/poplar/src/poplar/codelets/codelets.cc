@@ -20,7 +20,7 @@ namespace detail {
 namespace {
 
 // Changes with the layout of fields and with what codelets export.
-constexpr const char* kVersion = "ipu_tf codelets 5";
+constexpr const char* kVersion = "ipu_tf codelets 6";
 
 // Rounding is that of the codelet's operations one by one: no fused multiply-adds but those it calls.
 const std::vector<std::string>& CompileFlags() {

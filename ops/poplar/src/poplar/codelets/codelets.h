@@ -55,8 +55,9 @@ struct VertexType {
   VertexKind kind = VertexKind::kWorker;
   // Why no vertex can have this type; empty if one can.
   std::string refusal;
-  // Calls compute() of a vertex whose fields are at `state`, once for each worker if it has several.
-  void (*compute)(void* state) = nullptr;
+  // Calls compute() of a vertex whose fields are at `state`, once for each worker if it has several. Returns whether
+  // all calls return true, or nothing.
+  bool (*compute)(void* state) = nullptr;
   std::string library;        // The path that it was loaded from.
   bool reads_cycles = false;  // A codelet of its library does.
   // Path of the build that counts instructions, without its suffixes, and the number of the type there.
@@ -78,7 +79,7 @@ struct VertexClass {
 std::vector<VertexClass> FindVertexClasses(const std::string& library);
 
 // The same as `compute`, of a build for CountedCall that is compiled at its first use.
-void (*CountedFunction(const VertexType& type))(void*);
+bool (*CountedFunction(const VertexType& type))(void*);
 
 // A type's name without what may be written in several ways: spaces, "unsigned int" and "unsigned".
 std::string NormalName(const std::string& name);

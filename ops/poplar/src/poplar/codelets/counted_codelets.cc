@@ -37,9 +37,9 @@ void CompileCounted(const std::string& counted, const std::string& what) {
 
 }  // namespace
 
-void (*CountedFunction(const VertexType& type))(void*) {
+bool (*CountedFunction(const VertexType& type))(void*) {
   static std::mutex mutex;
-  static std::map<std::string, void (*const*)(void*)> loaded;
+  static std::map<std::string, bool (*const*)(void*)> loaded;
   const std::lock_guard<std::mutex> lock(mutex);
   auto& functions = loaded[type.counted_library];
   if (functions == nullptr) {
@@ -47,7 +47,7 @@ void (*CountedFunction(const VertexType& type))(void*) {
     const std::string library = type.counted_library + ".so";
     void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) throw file_load_error("The codelets of " + type.name + " do not load: " + dlerror() + ".");
-    functions = static_cast<void (*const*)(void*)>(dlsym(handle, "ipu_tf_compute"));
+    functions = static_cast<bool (*const*)(void*)>(dlsym(handle, "ipu_tf_compute"));
   }
   return functions[type.place];
 }

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <vector>
 
-extern "C" std::uint64_t ipu_tf_counted_call(void (*compute)(void*), void* state);
+extern "C" poplar::detail::Counted ipu_tf_counted_call(bool (*compute)(void*), void* state);
 
 // r15 belongs to the caller, so libraries that a codelet calls keep it.
 asm(R"(
@@ -23,6 +23,7 @@ ipu_tf_counted_call:
   movq %rdi, %rax
   movq %rsi, %rdi
   call *%rax
+  movzbl %al, %edx
   movq %r15, %rax
   popq %r15
   .cfi_def_cfa_offset 8
@@ -148,10 +149,19 @@ std::string Advanced(const Instruction& one) {
   return "";
 }
 
+// Whether an instruction puts a constant where functions return it.
+bool IsReturnedConstant(const Instruction& one) {
+  return StartsWith(one.name, "mov") && one.operands.size() == 2 && one.operands[0][0] == '$' &&
+         RegisterOf(one.operands[1]) == "a";
+}
+
 // The slots of a block; `repeats` says whether it ends with a jump to its own begin.
 std::uint64_t BlockSlots(const std::vector<Instruction>& block, bool repeats) {
   std::uint64_t slots = 0;
   for (const Instruction& one : block) slots += Slots(one);
+  if (StartsWith(block.back().name, "ret")) {
+    for (const Instruction& one : block) slots -= IsReturnedConstant(one) ? Slots(one) : 0;
+  }
   if (!repeats || block.size() < 2) return slots;
   std::map<std::string, int> writes;
   for (const Instruction& one : block) {
@@ -235,7 +245,7 @@ std::string CountedAssembly(const std::string& assembly) {
   return blocks.Text();
 }
 
-std::uint64_t CountedCall(void (*compute)(void*), void* state) { return ipu_tf_counted_call(compute, state); }
+Counted CountedCall(bool (*compute)(void*), void* state) { return ipu_tf_counted_call(compute, state); }
 
 }  // namespace detail
 }  // namespace ipu_tf

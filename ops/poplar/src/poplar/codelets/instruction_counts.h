@@ -18,15 +18,22 @@ namespace detail {
 //   moves
 //     between registers take one (ld32step and others, ISA 3.7);
 //   - a block that repeats itself a number of times that is known when it begins has no branch (rpt, ISA 3.8);
-//   - division, roots and transcendental functions take as many as their latency (ISA table 4.1).
+//   - division, roots and transcendental functions take as many as their latency (ISA table 4.1);
+//   - a constant that a function returns is an operand of the instruction that ends it.
 // Bundles of two instructions are not formed.
 //
 // Args:
 //   assembly: What g++ -S prints for x86-64.
 std::string CountedAssembly(const std::string& assembly);
 
-// Calls a function of such assembly with its only argument; returns the issue slots it took.
-std::uint64_t CountedCall(void (*compute)(void*), void* state);
+// The issue slots that a call took, and what it returned.
+struct Counted {
+  std::uint64_t slots;
+  std::uint64_t status;
+};
+
+// Calls a function of such assembly with its only argument.
+Counted CountedCall(bool (*compute)(void*), void* state);
 
 }  // namespace detail
 }  // namespace ipu_tf

@@ -28,6 +28,7 @@ class Compiler {
   std::shared_ptr<const Compiled> Compile(ArrayRef<program::Program> programs) {
     PlaceConstants();
     CheckMapping(graph_);
+    CheckStreams(graph_);
     PlaceVariables();
     BucketVertices();
     EstimateVertices(&graph_, {first_edge_, edges_, first_value_, values_});

@@ -24,7 +24,7 @@ struct Move {
 
 // A call of a codelet. Edges that are not in one piece are gathered before it, and scattered after it.
 struct VertexCall {
-  void (*compute)(void*);
+  bool (*compute)(void*);
   std::uint64_t state;
   std::uint32_t vertex;
   std::uint32_t tile;
@@ -52,8 +52,9 @@ struct Step {
   const Step* function = nullptr;
   std::uint32_t id = 0;
   std::uint64_t count = 0;
-  std::vector<Move> moves;  // Of a copy; for the host, `from` or `to` is a place in its buffer.
-  bool is_staged = false;   // Both sides of a copy overlap.
+  // Of a copy; for the host, `from` or `to` is a place in its buffer. Of Execute, to the exit status, if it is wanted.
+  std::vector<Move> moves;
+  bool is_staged = false;  // Both sides of a copy overlap.
   std::uint64_t bytes = 0;
   std::uint64_t predicate = 0;
   Type predicate_type;
@@ -97,6 +98,7 @@ void MakeSteps(ArrayRef<program::Program> programs, Compiled* result);
 
 // The rules of the machine that concern a whole graph; each raises its error.
 void CheckMapping(const GraphState& graph);
+void CheckStreams(const GraphState& graph);
 // Bytes of variables on each tile.
 std::vector<std::uint64_t> VariableBytes(const GraphState& graph);
 

@@ -20,7 +20,7 @@ namespace detail {
 namespace {
 
 // The first words of a file; another number where its layout is another.
-constexpr char kMagic[] = "ipu_tf executable 2\n";
+constexpr char kMagic[] = "ipu_tf executable 3\n";
 
 class Writer {
  public:
@@ -56,6 +56,11 @@ class Reader {
 template <typename A, typename T, std::enable_if_t<std::is_trivially_copyable<T>::value, int> = 0>
 void Visit(A& file, T& value) {
   file.Bytes(&value, sizeof value);
+}
+
+template <typename A, typename... T>
+void VisitAll(A& file, T&... values) {
+  (Visit(file, values), ...);
 }
 
 template <typename A, typename List>
@@ -102,12 +107,7 @@ void Visit(A& file, std::map<K, T>& items) {
 
 template <typename A>
 void Visit(A& file, Variable& variable) {
-  Visit(file, variable.name);
-  Visit(file, variable.type);
-  Visit(file, variable.size);
-  Visit(file, variable.is_constant);
-  Visit(file, variable.tiles);
-  Visit(file, variable.bytes);
+  VisitAll(file, variable.name, variable.type, variable.size, variable.is_constant, variable.tiles, variable.bytes);
 }
 
 template <typename A>
@@ -118,12 +118,7 @@ void Visit(A& file, DataStream& stream) {
   std::uint64_t elements = stream.numElements();
   bool to_device = stream.isHostToDevice();
   ReplicatedStreamMode mode = stream.replicatedMode();
-  Visit(file, handle);
-  Visit(file, type);
-  Visit(file, id);
-  Visit(file, elements);
-  Visit(file, to_device);
-  Visit(file, mode);
+  VisitAll(file, handle, type, id, elements, to_device, mode);
   if (A::kReads) stream = DataStream(id, handle, type, elements, to_device, mode);
 }
 
@@ -134,19 +129,13 @@ void Visit(A& file, RemoteBuffer& buffer) {
   std::uint32_t id = buffer.getId();
   std::uint64_t elements = buffer.numElements();
   std::uint64_t repeats = buffer.getRepeats();
-  Visit(file, handle);
-  Visit(file, type);
-  Visit(file, id);
-  Visit(file, elements);
-  Visit(file, repeats);
+  VisitAll(file, handle, type, id, elements, repeats);
   if (A::kReads) buffer = RemoteBuffer(id, handle, type, elements, repeats);
 }
 
 template <typename A>
 void Visit(A& file, HostSignature& function) {
-  Visit(file, function.handle);
-  Visit(file, function.inputs);
-  Visit(file, function.outputs);
+  VisitAll(file, function.handle, function.inputs, function.outputs);
 }
 
 template <typename A>
@@ -155,10 +144,7 @@ void Visit(A& file, HostAccess& access) {
   std::vector<std::size_t> shape = access.tensor.shape();
   std::vector<Run> runs;
   if (!A::kReads) TensorAccess::ForRuns(access.tensor, [&](const Run& run) { runs.push_back(run); });
-  Visit(file, type);
-  Visit(file, shape);
-  Visit(file, runs);
-  Visit(file, access.is_read);
+  VisitAll(file, type, shape, runs, access.is_read);
   if (!A::kReads) return;
   auto elements = std::make_shared<Elements>();
   for (const Run& run : runs) elements->Append(run);
@@ -167,18 +153,12 @@ void Visit(A& file, HostAccess& access) {
 
 template <typename A>
 void Visit(A& file, CompiledSet& set) {
-  Visit(file, set.calls);
-  Visit(file, set.gathers);
-  Visit(file, set.scatters);
-  Visit(file, set.parts);
-  Visit(file, set.guards);
-  Visit(file, set.first_guard);
+  VisitAll(file, set.calls, set.gathers, set.scatters, set.parts, set.guards, set.first_guard);
 }
 
 template <typename A>
 void Visit(A& file, HostTransfer& transfer) {
-  Visit(file, transfer.moves);
-  Visit(file, transfer.bytes);
+  VisitAll(file, transfer.moves, transfer.bytes);
 }
 
 // Steps name functions by their numbers.
@@ -196,25 +176,13 @@ void VisitSteps(A& file, std::vector<std::unique_ptr<Step>>& steps, const Functi
 template <typename A>
 void VisitStep(A& file, std::unique_ptr<Step>& step, const Functions& functions) {
   if (A::kReads) step = std::make_unique<Step>();
-  Visit(file, step->kind);
-  Visit(file, step->number);
+  VisitAll(file, step->kind, step->number);
   VisitSteps(file, step->children, functions);
   Visit(file, step->id);
   // The number of a function is that of the step which calls it.
   if (A::kReads && step->kind == ProgramKind::kCall) step->function = functions.at(step->id).get();
-  Visit(file, step->count);
-  Visit(file, step->moves);
-  Visit(file, step->is_staged);
-  Visit(file, step->bytes);
-  Visit(file, step->predicate);
-  Visit(file, step->predicate_type);
-  Visit(file, step->rows);
-  Visit(file, step->cases);
-  Visit(file, step->text);
-  Visit(file, step->type);
-  Visit(file, step->shape);
-  Visit(file, step->places);
-  Visit(file, step->together);
+  VisitAll(file, step->count, step->moves, step->is_staged, step->bytes, step->predicate, step->predicate_type,
+           step->rows, step->cases, step->text, step->type, step->shape, step->places, step->together);
 }
 
 // The libraries of codelets, which are code, are parts of the file.
@@ -259,33 +227,13 @@ void ReadTypes(Reader& file, GraphState* graph) {
 template <typename A>
 void VisitCompiled(A& file, Compiled& compiled) {
   GraphState& graph = *compiled.graph;
-  Visit(file, graph.variables);
-  Visit(file, graph.compute_sets);
-  Visit(file, graph.vertices);
-  Visit(file, graph.edges);
-  Visit(file, graph.edge_runs);
-  Visit(file, graph.field_values);
-  Visit(file, graph.field_bytes);
-  Visit(file, graph.host_writes);
-  Visit(file, graph.host_reads);
-  Visit(file, graph.streams);
-  Visit(file, graph.remote_buffers);
-  Visit(file, graph.replicas);
-  Visit(file, graph.replica_indices);
-  Visit(file, graph.host_functions);
-  Visit(file, compiled.variables);
-  Visit(file, compiled.states);
-  Visit(file, compiled.image);
-  Visit(file, compiled.pointers);
-  Visit(file, compiled.scratch);
-  Visit(file, compiled.bytes);
-  Visit(file, compiled.sets);
-  Visit(file, compiled.reads_cycles);
-  Visit(file, compiled.steps);
+  VisitAll(file, graph.variables, graph.compute_sets, graph.vertices, graph.edges, graph.edge_runs, graph.field_values,
+           graph.field_bytes, graph.host_writes, graph.host_reads, graph.streams, graph.remote_buffers, graph.replicas,
+           graph.replica_indices, graph.host_functions, compiled.variables, compiled.states, compiled.image,
+           compiled.pointers, compiled.scratch, compiled.bytes, compiled.sets, compiled.reads_cycles, compiled.steps);
   VisitSteps(file, compiled.functions, compiled.functions);
   VisitSteps(file, compiled.programs, compiled.functions);
-  Visit(file, compiled.host_writes);
-  Visit(file, compiled.host_reads);
+  VisitAll(file, compiled.host_writes, compiled.host_reads);
 }
 
 // Addresses of functions belong to one process.
@@ -301,16 +249,9 @@ void LinkCalls(Compiled* compiled) {
 struct TargetFile {
   template <typename A>
   static void Visit(A& file, Target& target) {
-    detail::Visit(file, target.type_);
-    detail::Visit(file, target.version_);
-    detail::Visit(file, target.num_ipus_);
-    detail::Visit(file, target.tiles_per_ipu_);
-    detail::Visit(file, target.workers_);
-    detail::Visit(file, target.bytes_per_tile_);
-    detail::Visit(file, target.exchange_bytes_per_cycle_);
-    detail::Visit(file, target.sync_cycles_);
-    detail::Visit(file, target.link_sync_cycles_);
-    detail::Visit(file, target.clock_hz_);
+    VisitAll(file, target.type_, target.version_, target.num_ipus_, target.tiles_per_ipu_, target.workers_,
+             target.bytes_per_tile_, target.exchange_bytes_per_cycle_, target.memcpy_bytes_per_cycle_,
+             target.sync_cycles_, target.link_sync_cycles_, target.clock_hz_);
   }
 };
 

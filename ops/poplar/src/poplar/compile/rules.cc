@@ -11,6 +11,8 @@ inline namespace ipu_tf {
 namespace detail {
 namespace {
 
+constexpr std::uint64_t kMostStreamBytes = 128 << 20;  // Graph::addHostToDeviceFIFO in the vendor's API reference.
+
 // A range of a variable that a vertex reads or writes.
 struct Use {
   Run run;
@@ -73,6 +75,18 @@ void CheckMapping(const GraphState& graph) {
     if (graph.vertices[i].tile != kUnmapped) continue;
     throw invalid_tile_mapping("No tile runs " + graph.VertexText(i) +
                                ". Call Graph::setTileMapping for every vertex.");
+  }
+}
+
+void CheckStreams(const GraphState& graph) {
+  if (graph.target.getTargetType() == TargetType::CPU) return;
+  for (const DataStream& one : graph.streams) {
+    const std::uint64_t bytes = one.numElements() * TypeBytes(one.elementType());
+    if (bytes <= kMostStreamBytes) continue;
+    throw stream_memory_allocation_error(
+        "The stream '" + one.handle() + "' has a buffer of " + std::to_string(bytes) + " bytes. The machine holds " +
+        std::to_string(kMostStreamBytes) +
+        " (128 MB) for a stream. Copy parts of the tensor one after the other, or use a remote buffer.");
   }
 }
 

@@ -213,6 +213,7 @@ class StepMaker {
     switch (node.kind) {
       case ProgramKind::kExecute:
         if (node.id >= graph_.compute_sets.size()) throw control_program_error("Execute: the compute set is empty.");
+        if (node.first.valid()) HostCopy(node, step.get(), true, "Execute");
         break;
       case ProgramKind::kCopy:
         Copy(node, step.get());

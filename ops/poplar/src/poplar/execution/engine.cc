@@ -104,15 +104,19 @@ void Engine::readTensor(StringRef handle, void* begin) {
 }
 
 void Engine::copyToRemoteBuffer(const void* source, std::string handle, int repeatIndex, unsigned replicationIndex) {
-  std::uint64_t bytes = 0;
-  std::uint8_t* const row = machine_->RemoteRow(handle, repeatIndex, replicationIndex, &bytes);
-  std::memcpy(row, source, bytes);
+  std::memcpy(machine_->RemoteRow(handle, repeatIndex, replicationIndex), source, machine_->RemoteRowBytes(handle));
 }
 
 void Engine::copyFromRemoteBuffer(std::string handle, void* destination, int repeatIndex, unsigned replicationIndex) {
-  std::uint64_t bytes = 0;
-  const std::uint8_t* const row = machine_->RemoteRow(handle, repeatIndex, replicationIndex, &bytes);
-  std::memcpy(destination, row, bytes);
+  std::memcpy(destination, machine_->RemoteRow(handle, repeatIndex, replicationIndex),
+              machine_->RemoteRowBytes(handle));
+}
+
+void Engine::CheckRow(const std::string& handle, std::size_t bytes) const {
+  const std::uint64_t row = machine_->RemoteRowBytes(handle);
+  if (row == bytes) return;
+  throw stream_connection_error("Engine: a row of the remote buffer '" + handle + "' has " + std::to_string(row) +
+                                " bytes. Received: a list of " + std::to_string(bytes) + ".");
 }
 
 void Engine::setPrintStream(std::ostream& stream) { machine_->print_stream = &stream; }

@@ -262,15 +262,24 @@ void Machine::Read(const std::string& handle, std::uint8_t* begin, std::uint64_t
   }
 }
 
-std::uint8_t* Machine::RemoteRow(const std::string& handle, std::int64_t row, unsigned replica, std::uint64_t* bytes) {
+const RemoteBuffer& Machine::RemoteOf(const std::string& handle) const {
   for (const RemoteBuffer& one : graph_.remote_buffers) {
-    if (one.handle() != handle) continue;
-    CheckReplica("copyToRemoteBuffer or copyFromRemoteBuffer", "the remote buffer '" + handle + "'", replica,
-                 graph_.replicas);
-    *bytes = one.numElements() * TypeBytes(one.elementType());
-    return RemoteRow(one.getId(), row, replica);
+    if (one.handle() == handle) return one;
   }
-  throw stream_connection_error("Engine: there is no remote buffer '" + handle + "'.");
+  throw stream_connection_error("Engine: there is no remote buffer '" + handle + "'. The remote buffers are: " +
+                                Names(graph_.remote_buffers, [](const RemoteBuffer& one) { return one.handle(); }) +
+                                ".");
+}
+
+std::uint64_t Machine::RemoteRowBytes(const std::string& handle) const {
+  const RemoteBuffer& buffer = RemoteOf(handle);
+  return buffer.numElements() * TypeBytes(buffer.elementType());
+}
+
+std::uint8_t* Machine::RemoteRow(const std::string& handle, std::int64_t row, unsigned replica) {
+  CheckReplica("copyToRemoteBuffer or copyFromRemoteBuffer", "the remote buffer '" + handle + "'", replica,
+               graph_.replicas);
+  return RemoteRow(RemoteOf(handle).getId(), row, replica);
 }
 
 }  // namespace detail

@@ -124,7 +124,7 @@ void Machine::RunStep(const Step& step, Replicas on) {
       break;
     case ProgramKind::kExecute:
       if (profile->reads_cycles()) set_cycles_ = profile->CyclesUntil(step);
-      RunSet(step.id, on);
+      RunSet(step, on);
       break;
     case ProgramKind::kCopy:
       for_each([&](unsigned replica) { RunCopy(step, memory_[replica].get()); });
@@ -173,10 +173,10 @@ void Machine::RunStep(const Step& step, Replicas on) {
   }
 }
 
-void Machine::RunSet(std::uint32_t number, Replicas on) {
-  const CompiledSet& set = compiled_->sets[number];
+void Machine::RunSet(const Step& step, Replicas on) {
+  const CompiledSet& set = compiled_->sets[step.id];
   const std::int64_t start = NowNs();
-  const bool is_worth_threads = nanoseconds_[number] > kWorthThreadsNs;
+  const bool is_worth_threads = nanoseconds_[step.id] > kWorthThreadsNs;
   const std::size_t parts = is_worth_threads ? std::min(set.parts.size(), kPartsPerThread * pool_.threads()) : 1;
   const std::size_t all = parts * (on.end - on.begin);
   std::vector<PartResult> results(all);
@@ -192,7 +192,15 @@ void Machine::RunSet(std::uint32_t number, Replicas on) {
     *print_stream << one.text;
     if (!one.fault.empty()) throw application_runtime_error(one.fault);
   }
-  nanoseconds_[number] = NowNs() - start;
+  nanoseconds_[step.id] = NowNs() - start;
+  if (step.moves.empty()) return;
+  for (unsigned replica = on.begin; replica < on.end; ++replica) {
+    const auto first = results.begin() + static_cast<std::ptrdiff_t>((replica - on.begin) * parts);
+    const bool status = std::all_of(first, first + static_cast<std::ptrdiff_t>(parts),
+                                    [](const PartResult& one) { return one.status; });
+    const std::uint8_t element[8] = {status};  // Of any type, the low byte first.
+    Scatter(step, replica, element);
+  }
 }
 
 // Parts are tiles in a row, so that what a tile prints and its random numbers do not depend on threads.
@@ -212,6 +220,7 @@ void Machine::RunPart(const CompiledSet& set, std::size_t part, std::size_t part
   running.graph = &graph_;
   running.cycles = set_cycles_;
   const bool is_counting = replica == 0 && profile->is_counting();
+  bool status = true;
   const std::size_t end = bound(part + 1);
   for (std::size_t i = bound(part); i < end; ++i) {
     const VertexCall& call = set.calls[i];
@@ -219,7 +228,7 @@ void Machine::RunPart(const CompiledSet& set, std::size_t part, std::size_t part
     running.random = &random[call.tile];
     for (std::uint32_t m = 0; m < call.gathers; ++m) MoveBytes(memory, set.gathers[call.first_gather + m]);
     if (!set.first_guard.empty()) FillGuards(set, i, memory);
-    is_counting ? profile->Compute(call, memory + call.state) : call.compute(memory + call.state);
+    status &= is_counting ? profile->Compute(call, memory + call.state) : call.compute(memory + call.state);
     if (!set.first_guard.empty()) result->fault = GuardFault(set, i, graph_, memory);
     if (!result->fault.empty()) {
       result->fault += graph_.ReplicaText(replica) + ".";
@@ -228,6 +237,7 @@ void Machine::RunPart(const CompiledSet& set, std::size_t part, std::size_t part
     for (std::uint32_t m = 0; m < call.scatters; ++m) MoveBytes(memory, set.scatters[call.first_scatter + m]);
     if (i % 64 == 0) running.since_ms.store(NowNs() / 1'000'000, std::memory_order_relaxed);
   }
+  result->status = status;
   running.graph = nullptr;
   running.text = nullptr;
 }

@@ -48,7 +48,8 @@ class Machine {
   void ConnectFunction(const std::string& handle, unsigned replica, HostCallbackHandle callback);
   void Write(const std::string& handle, const std::uint8_t* begin, std::uint64_t bytes);
   void Read(const std::string& handle, std::uint8_t* begin, std::uint64_t bytes) const;
-  std::uint8_t* RemoteRow(const std::string& handle, std::int64_t row, unsigned replica, std::uint64_t* bytes);
+  std::uint8_t* RemoteRow(const std::string& handle, std::int64_t row, unsigned replica);
+  std::uint64_t RemoteRowBytes(const std::string& handle) const;
 
   std::ostream* print_stream;
   std::ostream* print_tensor_stream;
@@ -63,10 +64,11 @@ class Machine {
   };
 
   void RunStep(const Step& step, Replicas on);
-  void RunSet(std::uint32_t number, Replicas on);
+  void RunSet(const Step& step, Replicas on);
   struct PartResult {
-    std::string text;   // What its codelets print.
-    std::string fault;  // What a codelet wrote outside of its fields.
+    bool status = true;  // Whether all vertices return true.
+    std::string text;    // What its codelets print.
+    std::string fault;   // What a codelet wrote outside of its fields.
   };
   void RunPart(const CompiledSet& set, std::size_t part, std::size_t parts, unsigned replica, PartResult* result);
   void RunCopy(const Step& step, std::uint8_t* memory);
@@ -92,6 +94,7 @@ class Machine {
   // How many of the replicas get data of their own from a stream.
   unsigned PartsOf(const DataStream& stream) const;
   Stream& StreamOf(const std::string& handle, const DataStream** found);
+  const RemoteBuffer& RemoteOf(const std::string& handle) const;
   std::uint8_t* RemoteRow(std::uint32_t id, std::int64_t row, unsigned replica);
 
   std::shared_ptr<const Compiled> compiled_;

@@ -95,6 +95,7 @@ Target Target::createCPUTarget(bool, unsigned numIPUs) {
   target.workers_ = 1;
   target.bytes_per_tile_ = ~0u;
   target.exchange_bytes_per_cycle_ = 4;
+  target.memcpy_bytes_per_cycle_ = 8;
   target.clock_hz_ = 1e9;  // Modelled: a CPU has no tiles; a cycle is a nanosecond.
   return target;
 }
@@ -102,7 +103,8 @@ Target Target::createCPUTarget(bool, unsigned numIPUs) {
 bool operator==(const Target& a, const Target& b) {
   return a.type_ == b.type_ && a.version_ == b.version_ && a.num_ipus_ == b.num_ipus_ &&
          a.tiles_per_ipu_ == b.tiles_per_ipu_ && a.workers_ == b.workers_ && a.bytes_per_tile_ == b.bytes_per_tile_ &&
-         a.exchange_bytes_per_cycle_ == b.exchange_bytes_per_cycle_ && a.sync_cycles_ == b.sync_cycles_ &&
+         a.exchange_bytes_per_cycle_ == b.exchange_bytes_per_cycle_ &&
+         a.memcpy_bytes_per_cycle_ == b.memcpy_bytes_per_cycle_ && a.sync_cycles_ == b.sync_cycles_ &&
          a.link_sync_cycles_ == b.link_sync_cycles_ && a.clock_hz_ == b.clock_hz_;
 }
 
@@ -157,6 +159,7 @@ Device IPUModel::createDevice(const OptionFlags&, bool, unsigned id) const {
   device.target_.workers_ = numWorkerContexts;
   device.target_.bytes_per_tile_ = memoryBytesPerTile;
   device.target_.exchange_bytes_per_cycle_ = exchangeBytesPerCycle;
+  device.target_.memcpy_bytes_per_cycle_ = memcpyBytesPerCycle;
   device.target_.sync_cycles_ = minIPUSyncDelay;
   device.target_.link_sync_cycles_ = globalSyncCycles;
   device.target_.clock_hz_ = tileClockFrequency;

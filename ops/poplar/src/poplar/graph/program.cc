@@ -62,14 +62,14 @@ std::shared_ptr<ProgramNode> RemoteNode(const RemoteBuffer& buffer, const Tensor
   return node;
 }
 
-const Tensor& Predicate(const Tensor& tensor, const char* program) {
+const Tensor& Predicate(const Tensor& tensor, const char* program, const std::string& what = "predicate") {
   if (!tensor.valid() || tensor.numElements() != 1) {
-    throw control_program_error(std::string(program) +
-                                ": the predicate must be one element. Received: " + tensor.getDebugStr() + ".");
+    throw control_program_error(std::string(program) + ": the " + what +
+                                " must be one element. Received: " + tensor.getDebugStr() + ".");
   }
   if (tensor.elementType() == FLOAT || tensor.elementType() == HALF) {
-    throw control_program_error(std::string(program) +
-                                ": the predicate must be BOOL or an integer. Received: " + tensor.getDebugStr() + ".");
+    throw control_program_error(std::string(program) + ": the " + what +
+                                " must be BOOL or an integer. Received: " + tensor.getDebugStr() + ".");
   }
   return tensor;
 }
@@ -121,6 +121,11 @@ void Sequence::add(const Program& program) {
 
 Execute::Execute(ComputeSet computeSet, const DebugContext&) : Program(Node(ProgramKind::kExecute)) {
   node_->id = computeSet.getId();
+}
+
+Execute::Execute(ComputeSet computeSet, const Tensor& status, const DebugContext& debugContext)
+    : Execute(computeSet, debugContext) {
+  node_->first = Predicate(status, "Execute", "exit status");
 }
 
 Copy::Copy(const Tensor& src, const Tensor& dst, bool, const DebugContext&) : Program(Node(ProgramKind::kCopy)) {
@@ -279,6 +284,13 @@ Tensor cycleStamp(Graph& graph, program::Sequence& prog, unsigned tile, SyncType
   const Tensor result = CycleResult(&graph, tile, debugContext);
   prog.add(Counted(result, nullptr));
   return result;
+}
+
+std::vector<Tensor> cycleStamp(Graph& graph, program::Sequence& prog, const std::vector<unsigned>& tiles,
+                               SyncType syncType, const DebugContext& debugContext) {
+  std::vector<Tensor> stamps;
+  for (const unsigned tile : tiles) stamps.push_back(cycleStamp(graph, prog, tile, syncType, debugContext));
+  return stamps;
 }
 
 Tensor cycleStamp(Graph& graph, program::Sequence& prog, unsigned tile, const DebugContext& debugContext) {

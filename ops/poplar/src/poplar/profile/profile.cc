@@ -78,8 +78,8 @@ std::uint64_t Profile::CyclesUntil(const Step& step) {
 
 void Profile::StartCounting(bool estimates_hold) {
   const GraphState& graph = *compiled_->graph;
-  std::vector<void (*)(void*)> by_type(graph.vertex_types.size(), nullptr);
-  std::vector<void (*)(void*)> by_vertex(graph.vertices.size(), nullptr);
+  std::vector<bool (*)(void*)> by_type(graph.vertex_types.size(), nullptr);
+  std::vector<bool (*)(void*)> by_vertex(graph.vertices.size(), nullptr);
   bool any = false;
   for (std::size_t v = 0; v < graph.vertices.size(); ++v) {
     const Vertex& vertex = graph.vertices[v];

@@ -39,10 +39,13 @@ class Profile {
   void Reset();
   // Whether vertices are called by Compute, which counts their instructions.
   bool is_counting() const { return !counted_.empty(); }
-  void Compute(const VertexCall& call, void* state) {
-    const auto counted = counted_[call.vertex];
-    if (counted == nullptr || !is_on) return call.compute(state);
-    slots_[call.vertex] += CountedCall(counted, state);
+  // The same as its call: whether compute() returns true.
+  bool Compute(const VertexCall& call, void* state) {
+    const auto function = counted_[call.vertex];
+    if (function == nullptr || !is_on) return call.compute(state);
+    const Counted counted = CountedCall(function, state);
+    slots_[call.vertex] += counted.slots;
+    return counted.status != 0;
   }
 
   // How often each step ran.
@@ -75,7 +78,7 @@ class Profile {
   std::vector<std::uint64_t> known_runs_;
   bool reads_cycles_ = false;
   std::string report_folder_;             // Of the report at the end; empty for none.
-  std::vector<void (*)(void*)> counted_;  // By vertex; null for those with an estimate that holds.
+  std::vector<bool (*)(void*)> counted_;  // By vertex; null for those with an estimate that holds.
   std::vector<std::uint64_t> slots_;      // By vertex, of all runs.
   std::shared_ptr<Helper> helper_;
   std::string id_;  // Of the graph, for the helper.
