@@ -61,10 +61,10 @@ def says_any(node):
 
 
 def loose_signatures(body, inside=""):
-    """Yields the names of public functions, methods and attributes with an `Any`."""
+    """Yields the names of public functions, methods, attributes and types with an `Any`."""
     for node in body:
-        name = node.target.id if isinstance(getattr(node, "target", None), ast.Name) else ""
-        name = getattr(node, "name", name)
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        name = getattr(node, "name", target.id if isinstance(target, ast.Name) else "")
         if not name or not is_public(name):
             continue
         if isinstance(node, ast.ClassDef):
@@ -74,8 +74,11 @@ def loose_signatures(body, inside=""):
 
 
 def annotations(node):
+    if isinstance(node, ast.Assign):
+        return [node.value] if isinstance(node.value, ast.Subscript | ast.BinOp) else []
     if isinstance(node, ast.AnnAssign):
-        return [node.annotation]
+        is_alias = ast.unparse(node.annotation) == "TypeAlias"
+        return [node.value if is_alias else node.annotation]
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return []
     own = node.args
@@ -112,6 +115,7 @@ def test_public_signatures_have_types(room):
         ("def f(x: dict[str, Any]): pass", ["f"]),
         ("class A:\n def f(self) -> typing.Any: pass\n x: Any", ["A.f", "A.x"]),
         ("class A:\n def __init__(self, *a: Any): pass", ["A.__init__"]),
+        ("A = Callable[[Any], int]\nB: TypeAlias = Any", ["A", "B"]),
         ("def _f(x: Any): pass\nclass _A:\n x: Any\ndef f() -> int: x: Any = 1", []),
     ],
 )

@@ -32,7 +32,7 @@ from ipu_tf.internals.tensorflow import (
     tracing_compilation,
 )
 
-Wrap = Callable[[Any], Any]
+Wrap = Callable[..., object]
 """Makes the replacement of a method or a property, given the stock one."""
 
 

@@ -19,6 +19,9 @@ from tf_keras.src.layers.core import tf_op_layer
 # The class of symbolic tensors, exported in a private namespace alone.
 from tf_keras.src.engine.keras_tensor import KerasTensor as TfKerasTensor
 
+# The class of symbolic calls, which layers keep.
+from tf_keras.src.engine.node import Node as TfKerasNode
+
 # What is being called, which tf_keras keeps for each thread.
 from tf_keras.src.engine.base_layer_utils import CallContext, CallContextManager, call_context
 

@@ -21,7 +21,7 @@ from ipu_tf.mcmc.seeded_kernel import SeededKernel, SeededResults
 from ipu_tf.ops import replication_ops
 from ipu_tf.strategy import IPUStrategyV1
 
-TraceFn: TypeAlias = Callable[[Any, Any], Any]
+TraceFn: TypeAlias = Callable[..., TensorStructure]
 
 
 @dataclass(kw_only=True)

@@ -7,7 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-GradientsAndVariables = Iterable[tuple[Any, Any]]
+from ipu_tf.internals.structures import Gradient
+
+GradientsAndVariables = Iterable[tuple[Gradient, tf.Variable]]
 
 
 class IpuOptimizer(tf.compat.v1.train.Optimizer):

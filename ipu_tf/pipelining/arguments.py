@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from ipu_tf.base import trial
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.internals.structures import DType
 from ipu_tf.ops.pipelining_ops import (
     PipelineSchedule,
     PipelineStageOptions,
@@ -21,7 +22,7 @@ from ipu_tf.ops.pipelining_ops import (
 )
 from ipu_tf.planner.stage_planning import StagePlanning
 
-DtypeOption: TypeAlias = Any | Callable[[Any], Any]
+DtypeOption: TypeAlias = "tf.DType | str | Callable[[tf.Variable], DType | None] | None"
 """A type, its name, a function from a tensor or variable to one of these, or None."""
 
 _FLAGS = (

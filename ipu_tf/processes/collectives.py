@@ -10,7 +10,6 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from ipu_tf.processes.calls import CollectiveCall
 from ipu_tf.processes.peers import Peers
 from ipu_tf.processes.reduction_tree import nodes, reduced
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 INLINE_BYTES = 32768
 """Values of at most this size travel with their description."""

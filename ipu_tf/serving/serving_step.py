@@ -14,7 +14,7 @@ from ipu_tf.runtime.execution import boundary
 from ipu_tf.serving.signatures import StepSignature
 from ipu_tf.strategy import IPUStrategyV1
 
-Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+Arguments = tuple[tuple[TensorStructure, ...], Mapping[str, TensorStructure]]
 """Positional and keyword arguments."""
 
 
@@ -91,7 +91,7 @@ def served_function(
     """
     check_iterations(iterations)
 
-    def arguments(inputs: Sequence[Any]) -> Arguments:
+    def arguments(inputs: Sequence[TensorStructure]) -> Arguments:
         structured = signature.structured(inputs)
         return ((), structured) if isinstance(structured, dict) else (structured, {})
 

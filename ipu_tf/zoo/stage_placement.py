@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import keras
 
 from ipu_tf.keras.layers.recomputation import RecomputationCheckpoint
 from ipu_tf.keras.pipeline.scope import PipelineStage
 
-Block: TypeAlias = tuple[str, Callable[[Any], Any]]
+Block: TypeAlias = tuple[str, Callable[..., keras.KerasTensor]]
 """A part of a network: its name, and the function from its inputs to its results."""
 
 

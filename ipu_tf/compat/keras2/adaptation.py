@@ -77,7 +77,7 @@ def _like_stock(wrap: Wrap) -> Wrap:
     """
 
     def wrap_and_name(stock: Any) -> Any:
-        method = wrap(stock)
+        method: Any = wrap(stock)
         if inspect.isfunction(stock) and not isinstance(method, property):
             functools.update_wrapper(method, stock)
             if stock.__name__ == "__init__":

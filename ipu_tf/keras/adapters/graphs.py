@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -19,14 +19,17 @@ Kind: TypeAlias = Literal[
 layer of functional models alone, a layer, or a model that is a list of layers, a graph of them, or
 a `call` of its own."""
 
-Node: TypeAlias = Any
+Node: TypeAlias = object
 """One symbolic call, as its Keras records it."""
 
-SymbolicTensor: TypeAlias = Any
+SymbolicTensor: TypeAlias = object
 """A tensor between symbolic calls."""
 
-Structure: TypeAlias = Any
+Structure: TypeAlias = object
 """Tuples, lists and dictionaries of anything."""
+
+StructureT = TypeVar("StructureT", bound=Structure)
+"""The kind of a structure that a function maps."""
 
 
 class Layer(Protocol):
@@ -108,7 +111,7 @@ class GraphAdapter(Protocol):
     def results_of(self, node: Node) -> Sequence[SymbolicTensor]:
         """Returns the symbolic tensors that a call makes."""
 
-    def arguments_of(self, node: Node) -> tuple[Structure, Structure]:
+    def arguments_of(self, node: Node) -> tuple[Sequence[Structure], Mapping[str, Structure]]:
         """Returns the positional and the keyword arguments of a call."""
 
     def fresh_tensor(self, shape: Sequence[int | None], dtype: str) -> SymbolicTensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +12,9 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals import keras_layers
-from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.internals.keras import KerasFunctional, KerasNode
 from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
-from ipu_tf.keras.adapters.graphs import GraphModel, Kind, Layer, Node, Structure, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphModel, Kind, Layer, Structure, StructureT, graphs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +56,30 @@ class Keras3Graphs:
         """Returns the momentum of a batch normalization's moving statistics, None of others."""
         return layer.momentum if isinstance(layer, keras.layers.BatchNormalization) else None
 
-    def nodes(self, layer: Layer) -> Sequence[Node]:
+    def nodes(self, layer: Layer) -> Sequence[KerasNode]:
         """Returns the symbolic calls of a layer, in their order."""
         return inbound_nodes(layer)
 
-    def producer_of(self, tensor: keras.KerasTensor) -> Node | None:
+    def producer_of(self, tensor: keras.KerasTensor) -> KerasNode | None:
         """Returns the call that makes a symbolic tensor, None if none has made it."""
         operation, index, _ = history_of(tensor)
         return None if operation is None else inbound_nodes(operation)[index]
 
-    def operation_of(self, node: Node) -> Layer:
+    def operation_of(self, node: KerasNode) -> Layer:
         """Returns the operation that is called."""
         return node.operation
 
-    def operands_of(self, node: Node) -> Sequence[keras.KerasTensor]:
+    def operands_of(self, node: KerasNode) -> Sequence[keras.KerasTensor]:
         """Returns the symbolic tensors that a call takes."""
         tensors: Sequence[keras.KerasTensor] = node.input_tensors
         return tensors
 
-    def results_of(self, node: Node) -> Sequence[keras.KerasTensor]:
+    def results_of(self, node: KerasNode) -> Sequence[keras.KerasTensor]:
         """Returns the symbolic tensors that a call makes."""
         tensors: Sequence[keras.KerasTensor] = node.outputs
         return tensors
 
-    def arguments_of(self, node: Node) -> tuple[Structure, Structure]:
+    def arguments_of(self, node: KerasNode) -> tuple[Sequence[Structure], Mapping[str, Structure]]:
         """Returns the positional and the keyword arguments of a call."""
         return node.arguments.args, node.arguments.kwargs
 
@@ -106,7 +106,7 @@ def _graphs(layer: keras.Layer) -> Keras3Graphs:
     return GRAPHS
 
 
-def shapes_of(structure: Structure) -> Structure:
+def shapes_of(structure: StructureT) -> StructureT:
     """Returns a structure with the shapes of symbolic tensors, and the values of others.
 
     A `Dimension` of TensorFlow 1 is a whole number, or None.

@@ -8,7 +8,7 @@ A model whose strategy is not an `IPUStrategy` behaves as the stock class does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 
 import keras
@@ -97,7 +97,7 @@ class Sequential(Model, keras.Sequential):
     ) -> None:
         keras.Sequential.__init__(self, layers, trainable=trainable, name=name)
 
-    def build(self, input_shape: Structure = None) -> None:
+    def build(self, input_shape: Sequence[object] | Mapping[str, object] | None = None) -> None:
         """See `keras.Sequential.build`; inputs get the dtype that the first layer asks for.
 
         Keras would assume floating point numbers, whatever the layer says. The stages of layers are

@@ -13,6 +13,7 @@ from ipu_tf.keras.adapters.graphs import (
     GraphModel,
     Node,
     Structure,
+    StructureT,
     SymbolicTensor,
     graphs_of,
 )
@@ -100,7 +101,8 @@ def _inner_call(
     model: GraphModel, node: Node, strategy: tf.distribute.Strategy
 ) -> InnerCall | SymbolicCallError:
     graphs = graphs_of(model)
-    args, kwargs = (fresh(graphs, given) for given in graphs.arguments_of(node))
+    args, kwargs = graphs.arguments_of(node)
+    args, kwargs = fresh(graphs, args), fresh(graphs, kwargs)
     try:
         outputs = symbolic_call(model, args, kwargs, strategy)
     except SymbolicCallError as error:
@@ -119,7 +121,7 @@ def inputs_of(args: Structure, kwargs: Structure) -> str:
     )
 
 
-def fresh(graphs: GraphAdapter, structure: Structure) -> Structure:
+def fresh(graphs: GraphAdapter, structure: StructureT) -> StructureT:
     """Returns a structure with new symbolic tensors in place of its tensors and specs."""
     return tree.map_structure(
         lambda leaf: (

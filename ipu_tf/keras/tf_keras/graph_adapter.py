@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import cast
@@ -15,10 +15,11 @@ import tf_keras
 from ipu_tf.internals.tf_keras import (
     OPERATION_LAYERS,
     TfKerasFunctional,
+    TfKerasNode,
     TfKerasTensor,
     layers_within,
 )
-from ipu_tf.keras.adapters.graphs import GraphModel, Kind, Layer, Node, Structure, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphModel, Kind, Layer, Structure, graphs_of
 
 _NEW_INPUT = "ipu_tf_input"  # With a name, it takes none of those that tf_keras numbers.
 
@@ -58,30 +59,32 @@ class TfKerasGraphs:
         """Returns the momentum of a batch normalization's moving statistics, None of others."""
         return layer.momentum if isinstance(layer, tf_keras.layers.BatchNormalization) else None
 
-    def nodes(self, layer: Layer) -> Sequence[Node]:
+    def nodes(self, layer: Layer) -> Sequence[TfKerasNode]:
         """Returns the symbolic calls of a layer, in their order."""
-        nodes: Sequence[Node] = cast("tf_keras.layers.Layer", layer).inbound_nodes
+        nodes: Sequence[TfKerasNode] = cast("tf_keras.layers.Layer", layer).inbound_nodes
         return nodes
 
-    def producer_of(self, tensor: TfKerasTensor) -> Node | None:
+    def producer_of(self, tensor: TfKerasTensor) -> TfKerasNode | None:
         """Returns the call that makes a symbolic tensor, None if none has made it."""
         return tensor.node
 
-    def operation_of(self, node: Node) -> Layer:
+    def operation_of(self, node: TfKerasNode) -> Layer:
         """Returns the layer that is called."""
         return node.layer
 
-    def operands_of(self, node: Node) -> Sequence[TfKerasTensor]:
+    def operands_of(self, node: TfKerasNode) -> Sequence[TfKerasTensor]:
         """Returns the symbolic tensors that a call takes."""
         tensors: Sequence[TfKerasTensor] = node.keras_inputs
         return tensors
 
-    def results_of(self, node: Node) -> Sequence[TfKerasTensor]:
+    def results_of(self, node: TfKerasNode) -> Sequence[TfKerasTensor]:
         """Returns the symbolic tensors that a call makes."""
         tensors: Sequence[TfKerasTensor] = tf.nest.flatten(node.outputs)
         return tensors
 
-    def arguments_of(self, node: Node) -> tuple[Structure, Structure]:
+    def arguments_of(
+        self, node: TfKerasNode
+    ) -> tuple[Sequence[Structure], Mapping[str, Structure]]:
         """Returns the positional and the keyword arguments of a call."""
         return node.call_args, node.call_kwargs
 

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
+
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
@@ -46,7 +48,7 @@ class HostFunction:
             result.set_shape(spec.shape)
         return results
 
-    def call(self, tensors: Sequence[tf.Tensor], specs: Sequence[tf.TensorSpec]) -> Any:
+    def call(self, tensors: Sequence[tf.Tensor], specs: Sequence[tf.TensorSpec]) -> TensorStructure:
         """Calls the function on the host."""
 
         def on_host(*data: np.ndarray) -> list[np.ndarray]:

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import FuncGraph, eagerly_outside_of_functions
 
-Initializer = Callable[..., Any]
+Initializer = Callable[..., tf.Tensor]
 
 
 class _Names:

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from ipu_tf.internals.tensorflow import TensorProto
 from ipu_tf.ops.kernels import version_check as _version_check
@@ -94,7 +94,7 @@ def add_user_program(
     _c_functions().ipu_tf_add_user_program(key.encode(), *pointers, input_bytes, len(input_bytes))
 
 
-Describe = Callable[[int, str, str, str, Sequence[NDArray[Any]], Sequence[NDArray[Any]]], str]
+Describe = Callable[[int, str, str, str, Sequence[np.ndarray], Sequence[np.ndarray]], str]
 """From the program, the op, its type, what happened, the operands and the results of an exception
 to the rest of its message."""
 
@@ -150,7 +150,7 @@ def describe_exceptions(describe: Describe) -> Callable[..., int]:
     return callback  # The cache keeps it.
 
 
-Replay = Callable[[int, int, int, Sequence[NDArray[Any]]], None]
+Replay = Callable[[int, int, int, Sequence[np.ndarray]], None]
 """Takes the number of a program, of a replica, of a run, and what the run read."""
 
 _REPLAY = ctypes.CFUNCTYPE(
@@ -175,7 +175,7 @@ def replay_by(replay: Replay) -> Callable[..., None]:
     return callback  # The cache keeps it.
 
 
-def _tensors(plain: bytes) -> Iterator[NDArray[Any]]:
+def _tensors(plain: bytes) -> Iterator[np.ndarray]:
     """Yields tensors: a TensorProto each, behind its size in 8 bytes."""
     while plain:
         end = 8 + int.from_bytes(plain[:8], "little")

@@ -7,16 +7,30 @@ Every function here takes an op's attributes and the static shapes of its inputs
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from ipu_tf.ops.kernels import einsum
 from ipu_tf.planner.shapes import ConvPass, ConvShape, MatMulShape, OpShape
 from ipu_tf.planner.windows import resolve_padding, window_extent
 
-Attributes = Mapping[str, Any]
 Shape = list[int]
+
+
+class Attributes(TypedDict, total=False):
+    """The attributes of ops by which their shapes are read, each of its own."""
+
+    transpose_a: bool
+    transpose_b: bool
+    adj_x: bool
+    adj_y: bool
+    equation: str
+    data_format: str
+    strides: list[int]
+    dilations: list[int]
+    padding: str
+    explicit_paddings: list[int]
 
 
 class Untileable(Exception):
@@ -94,13 +108,19 @@ def conv_shape(pass_: ConvPass, *, depthwise: bool) -> Callable[[OpInputs], OpSh
     return shape
 
 
+def _of_image(axes: Sequence[int]) -> tuple[int, int]:
+    """Returns the entries of the height and of the width among those of all axes."""
+    _, height, width, _ = axes
+    return height, width
+
+
 def _conv_shape(op: OpInputs, pass_: ConvPass, *, depthwise: bool) -> OpShape:
     attributes = op.attributes
     if attributes["data_format"] != "NHWC":
         raise Untileable(f"data format {attributes['data_format']}; tile ops take NHWC")
     image, kernel = _image_and_kernel(op, pass_)
-    strides, dilations = attributes["strides"][1:3], attributes["dilations"][1:3]
-    padding = attributes["padding"]
+    strides, dilations = _of_image(attributes["strides"]), _of_image(attributes["dilations"])
+    padding: str | list[int] = attributes["padding"]
     if padding == "EXPLICIT":
         padding = attributes["explicit_paddings"][2:6]
     if 0 in kernel or 0 in image:
@@ -112,8 +132,8 @@ def _conv_shape(op: OpInputs, pass_: ConvPass, *, depthwise: bool) -> OpShape:
         padding,
         sizes=(image[1], image[2]),
         kernel=(kernel[0], kernel[1]),
-        strides=tuple(strides),
-        dilations=tuple(dilations),
+        strides=strides,
+        dilations=dilations,
     )
     out = [
         window_extent(

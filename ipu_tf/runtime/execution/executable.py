@@ -18,7 +18,10 @@ from ipu_tf.internals.graphs import jit_compiles
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import TfMethodTarget, unwrap_decorators
 
-Body = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+Body = Callable[
+    [Callable[..., TensorStructure], tuple[TensorStructure, ...], dict[str, TensorStructure]],
+    TensorStructure,
+]
 """Runs a Python function with its arguments inside of a trace."""
 
 
@@ -143,7 +146,7 @@ def _traceable(fn: Any, target: _Target, body: Body) -> tf.types.experimental.Po
     """Returns a tf.function that traces `target` through `body` and holds it weakly."""
     converts, jitted = uses_autograph(fn), jit_compiles(fn)
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: TensorStructure, **kwargs: TensorStructure) -> TensorStructure:
         python = target.callable()
         if converts:
             python = converted(python)

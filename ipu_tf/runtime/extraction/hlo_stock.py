@@ -81,7 +81,7 @@ _APART = ("_noinline", XLA_MUST_COMPILE)
 _SHAPE_LISTS = ("output_shapes", "_output_shapes")
 _serial = itertools.count()
 
-FindFunction = Callable[[str], Any]
+FindFunction = Callable[[str], FunctionDef]
 """From the name of a function to its FunctionDef."""
 
 

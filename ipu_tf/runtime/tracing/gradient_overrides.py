@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf.ops.gradients import shared_matrices
 
-Gradient = Callable[..., Any]
+Gradients = Sequence[tf.Tensor | None]
+Gradient = Callable[..., Gradients]
 
 
-def _slice(stock: Gradient, op: Any, grad: tf.Tensor) -> Any:
+def _slice(stock: Gradient, op: tf.Operation, grad: tf.Tensor) -> Gradients:
     """Returns the gradient of a slice, of static shape even if its position depends on data.
 
     TensorFlow pads the gradient by the sizes before and after the slice, so that TensorFlow and XLA
@@ -33,7 +33,7 @@ def _slice(stock: Gradient, op: Any, grad: tf.Tensor) -> Any:
     return padded, None, None
 
 
-def _batch_matmul(stock: Gradient, op: Any, grad: tf.Tensor) -> Any:
+def _batch_matmul(stock: Gradient, op: tf.Operation, grad: tf.Tensor) -> Gradients:
     """Returns the gradients of a batched matmul, one product for a matrix that factors share."""
     x, y = op.inputs
     adj_x, adj_y = op.get_attr("adj_x"), op.get_attr("adj_y")

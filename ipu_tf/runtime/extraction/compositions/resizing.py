@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TypedDict
 
 import tensorflow as tf
 
-Attributes = Mapping[str, Any]
+
+class Attributes(TypedDict, total=False):
+    """The attributes of ops that have a composition, each of its own."""
+
+    align_corners: bool
+    antialias: bool
+    extrapolation_value: float
+    fill_mode: str
+    half_pixel_centers: bool
+    interpolation: str
+    kernel_type: str
+    method: str
+    num_sampled: int
+    range_max: int
+    unique: bool
+
+
 Weights = Callable[[Attributes, tf.Tensor, tf.Tensor], tf.Tensor]
 """From the sizes of a side before and after to the weights [after, before]."""
 
