@@ -217,6 +217,51 @@ def test_reductions_encodings_loops_and_mappings(programs):
     check_poplibs(results(result.stdout))
 
 
+def check_look_ups(found, kind, dtype):
+    table = np.arange(120).reshape(20, 6).astype(dtype)
+    offsets = [3, 19, 3, 0, 20, 7, 3, 1]
+    padded = np.vstack([table, np.zeros(6, dtype)])
+    np.testing.assert_array_equal(found[f"look-up {kind}"], padded[offsets].ravel())
+    padded[20] = table[0]
+    np.testing.assert_array_equal(found[f"remapped {kind}"], padded[offsets].ravel())
+    rows = np.arange(48).reshape(8, 6).astype(dtype)
+    written, most, added = table.copy(), table.copy(), table.copy()
+    for offset, row in zip(offsets, rows, strict=True):
+        if offset < 20:
+            written[offset] = row
+            most[offset] = np.maximum(most[offset], row)
+            added[offset] += row * dtype(2)
+    for name, values in {"written": written, "most": most, "added": added}.items():
+        np.testing.assert_array_equal(found[f"{name} {kind}"], values.ravel(), name)
+
+
+def check_slices(found):
+    for kind, dtype in {"float": np.float32, "half": np.float16, "int": np.int32}.items():
+        table = np.arange(210).reshape(5, 6, 7).astype(dtype)
+        np.testing.assert_array_equal(found[f"slice {kind}"], table[2:4, 4:6].ravel())
+        table[2:4, 4:6] = 9
+        np.testing.assert_array_equal(found[f"update {kind}"], table.ravel())
+        check_look_ups(found, kind, dtype)
+    table = np.arange(210).reshape(5, 6, 7)
+    np.testing.assert_array_equal(found["wrapped"], table[:, [5, 0, 1]].ravel())
+    np.testing.assert_array_equal(found["output"], table[:, :, 5].ravel())
+    np.testing.assert_array_equal(found["known"], np.arange(12).reshape(3, 4).T[[2, 0]].ravel())
+    groups = np.arange(120).reshape(3, 10, 4).astype(np.float32)
+    offsets = np.array([1, 9, 1, 0, 3, 4, 4, 4, 4, 4, 7, 8, 9, 0, 1]).reshape(3, 5)
+    picked = np.stack([group[at] for group, at in zip(groups, offsets, strict=True)])
+    np.testing.assert_array_equal(found["grouped"], picked.ravel())
+    for group, at, rows in zip(groups, offsets, np.arange(60).reshape(3, 5, 4), strict=True):
+        np.add.at(group, at, rows / 2)
+    np.testing.assert_array_equal(found["grouped sums"], groups.ravel())
+
+
+@pytest.mark.slow
+def test_slices_updates_and_look_ups(programs):
+    result = programs.run(PROGRAMS / "slices.cpp")
+    assert result.returncode == 0, result.stderr
+    check_slices(results(result.stdout))
+
+
 def work(*counts, second=0):
     return np.array(counts, np.int64) | second << 32
 
@@ -244,6 +289,12 @@ def test_vertices_cost_what_the_compiler_charges():
     name = "popops::Reduce<popops::Add,half,float,false,false>"
     assert cycles(name, *count, second=20) == reduced.tolist()
     assert min(cycles(name, *count, second=1)) > 0
+    found = vertices.multi_slice(count, 20, "f16", target).cycles
+    assert cycles("popops::MultiSlice<half>", *count, second=20) == found.tolist()
+    writes, sums = (f"popops::MultiUpdate<popops::{op},float>" for op in ("Write", "Add"))
+    assert cycles(writes, 12, second=3) != cycles(sums, 12, second=3)
+    for name in ("DynamicSlice<char>", "DynamicUpdate<int>", "MultiUpdate<popops::Add,float>"):
+        assert min(cycles(f"popops::{name}", 12, second=3)) > 0
     for name in ("Fill<bool>", "Iota<int>", "OneHot<int,half>", "ScaledAdd<half,float,float>"):
         assert min(cycles(f"popops::{name}", 12)) > 0
     assert popops.popops_vertex("popops::Other<float>", work(1), target) is None

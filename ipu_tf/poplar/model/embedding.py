@@ -16,7 +16,9 @@ from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.tile_figures import TileFigures, TileRuns
 from ipu_tf.poplar.model.graph import HOST_ACCESS, Counts, PoplarGraph, ProgramKind
 from ipu_tf.poplar.model.lowering import lower
+from ipu_tf.poplar.model.machine import machine_of
 from ipu_tf.poplar.model.memory import footprints
+from ipu_tf.poplar.model.popops import code_bytes
 from ipu_tf.tile_program.embedded import EmbeddedProgram
 from ipu_tf.tile_program.memory import TileMemory
 from ipu_tf.tile_program.program import Step
@@ -32,7 +34,8 @@ def embedded(graph: PoplarGraph) -> EmbeddedProgram:
     ] * bool(program.unsupported)
     if (graph.steps.kind == ProgramKind.REPEAT_WHILE).any():
         notes.append("loops whose end depends on data count once")
-    used = [graph.types[number] for number in np.unique(graph.vertex_type).tolist()]
+    sizes = code_bytes(graph, machine_of(graph.target).target).tolist()
+    used = np.unique(graph.vertex_type).tolist()
     memory = program.memory
     always = memory.always_live
     kept = always["vertex_state"] + always["constants"] + always["state"] - _of_host(graph)
@@ -41,7 +44,7 @@ def embedded(graph: PoplarGraph) -> EmbeddedProgram:
         scratch=tuple(footprints(_peak(memory, "scratch"))),
         exchange_buffers=tuple(footprints(_peak(memory, "exchange_buffers"))),
         kept=tuple(footprints(np.maximum(0, kept))),
-        code=tuple((one.name, one.code_bytes) for one in used),
+        code=tuple((graph.types[number].name, sizes[number]) for number in used),
         exchange_code_bytes=int(always["exchange_code"].max()),
         notes=tuple(notes),
     )

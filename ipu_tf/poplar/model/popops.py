@@ -19,6 +19,7 @@ from ipu_tf.machine.vertices import Vertex
 from ipu_tf.poplar.model.graph import PoplarGraph
 
 Work = NDArray[np.int64]
+Formula = Callable[[list[str], Work, Work, Target], Vertex]
 
 _TYPES = {
     "bool": "pred", "char": "s8", "signedchar": "s8", "unsignedchar": "u8", "short": "s16",
@@ -83,10 +84,13 @@ def popops_vertex(name: str, work: Work, target: Target) -> Vertex | None:
     if fused := _FUSED.fullmatch(name):
         return _fused(fused, count, target)
     other = _OTHER.fullmatch(name)
-    if other is None or other[2] not in _FORMULAS:
+    if other is None:
+        return None
+    kind = "MultiWrite" if "popops::Write," in other[3] else other[2]
+    if kind not in _FORMULAS:
         return None
     types = [_TYPES[one] for one in other[3].split(",") if one in _TYPES]
-    return _FORMULAS[other[2]](types, count, second, target)
+    return _FORMULAS[kind](types, count, second, target)
 
 
 def _fused(name: re.Match[str], count: Work, target: Target) -> Vertex:
@@ -116,12 +120,27 @@ def _scaled_add(types: list[str], count: Work, _: Work, target: Target) -> Verte
     return vertices.fused(operations, count, types[0], target, operands=2)
 
 
-Formula = Callable[[list[str], Work, Work, Target], Vertex]
+def _updates(accumulate: bool) -> Formula:
+    """Returns the cost of updates of rows that the workers share evenly."""
+
+    def cost(types: list[str], columns: Work, offsets: Work, target: Target) -> Vertex:
+        rows = target.workers
+        return vertices.multi_update(
+            columns, offsets, types[0], target, rows=rows, held_rows=rows, accumulate=accumulate
+        )
+
+    return cost
+
 
 _FORMULAS: dict[str, Formula] = {
     "Cast": lambda types, n, _, target: vertices.convert(n, types[0], types[1], target),
     "Fill": lambda types, n, _, target: vertices.fill(n, types[0], target),
     "Iota": lambda types, n, _, target: vertices.iota(n, types[0], target),
+    "DynamicSlice": lambda types, n, k, target: vertices.dynamic_slice(n, k, types[0], target),
+    "DynamicUpdate": lambda types, n, k, target: vertices.dynamic_update(n, k, types[0], target),
+    "MultiSlice": lambda types, n, k, target: vertices.multi_slice(n, k, types[0], target),
+    "MultiUpdate": _updates(accumulate=True),
+    "MultiWrite": _updates(accumulate=False),
     "OneHot": _one_hot,
     "Reduce": _reduce,
     "ScaledAdd": _scaled_add,
