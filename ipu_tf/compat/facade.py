@@ -37,7 +37,7 @@ class VendorModule(ModuleType):
             if hasattr(module, name):
                 return getattr(module, name)
         # Here, because few scripts come to them.
-        from ipu_tf.compat.missing import OF_KERAS_3, OF_THE_PLUGIN, Missing, reason
+        from ipu_tf.compat.missing import OF_THE_PLUGIN, Missing, reason
         from ipu_tf.compat.vendor_api import full_name
 
         dotted = full_name(short, name)
@@ -51,9 +51,6 @@ class VendorModule(ModuleType):
         for module in (home for name in shown for home in self._homes(name)):
             if hasattr(module, name):
                 return getattr(module, name)
-        of_keras_3 = (home for one in shown for home in existing_homes(one))
-        if is_for_tf_keras(self.__name__) and any(hasattr(home, name) for home in of_keras_3):
-            return Missing(dotted, OF_KERAS_3)
         return Missing(dotted, reason(dotted))
 
     def _homes(self, short: str) -> list[ModuleType]:

@@ -58,12 +58,6 @@ OF_THE_PLUGIN = (
 )
 """Why an operation of the plugin, which no list of names has, does not exist."""
 
-OF_KERAS_3 = (
-    "It exists for Keras 3 alone. Run the script with `ipu-tf run --keras 3`, or use a layer or an "
-    "optimizer of `keras`"
-)
-"""Why a layer or an optimizer that models of Keras 3 have does not exist for tf_keras."""
-
 
 class Missing:
     """A name that does not exist here: every use raises and says why."""

@@ -95,9 +95,15 @@ def vendor_script(
             stack.enter_context(tensorflow_1())
         stack.enter_context(steps_limited_to(max_steps))
         if max_steps is not None:
+            # They load Keras, and tf_keras if it may be used.
             from ipu_tf.compat.step_limit import limiting_stock_models
+            from ipu_tf.internals.keras_choice import may_use_tf_keras
 
             stack.enter_context(limiting_stock_models(max_steps))
+            if may_use_tf_keras():
+                from ipu_tf.compat.tf_keras.step_limit import limiting_models_of_tf_keras
+
+                stack.enter_context(limiting_models_of_tf_keras(max_steps))
         if offline:
             # It loads Keras, which scripts without data sets may not need.
             from ipu_tf.compat.offline import without_downloads

@@ -6,7 +6,8 @@ import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -15,62 +16,103 @@ import keras
 from ipu_tf.base import trial
 from ipu_tf.internals.patches import Patch, Wrap, installed
 from ipu_tf.ipu_strategy import IPUStrategy
-from ipu_tf.keras.keras3.hooks import KerasHooks
+from ipu_tf.keras.adapters.loops import in_keras
+from ipu_tf.keras.extensions import IPUExtensions
 
 _LOG = logging.getLogger(__name__)
 
-_METHODS = tuple(
-    Patch(keras.Model, name, "loops of the host are tried out, too")
-    for name in ("fit", "evaluate", "predict")
-)
+Within = Callable[[Any, int], AbstractContextManager[None]]
+"""Returns a context in which the loops of a model end after a number of steps."""
+
+
+def methods_of_loops(models: type) -> tuple[Patch, ...]:
+    """Returns the methods of models that run loops."""
+    reason = "loops of the host are tried out, too"
+    return tuple(Patch(models, name, reason) for name in ("fit", "evaluate", "predict"))
+
+
+_METHODS = methods_of_loops(keras.Model)
 
 
 @contextlib.contextmanager
 def limiting_stock_models(limit: int) -> Iterator[None]:
-    """Ends the loops of stock models after a number of steps; models of the IPU have their own.
+    """Ends the loops of models of Keras 3 after a number of steps; those of the IPU have their own.
 
     Args:
         limit: The most steps of a call of `fit`, `evaluate` or `predict`.
     """
-    with installed({patch: partial(_limited, patch.name, limit) for patch in _METHODS}):
+    kinds = keras.callbacks.Callback, keras.callbacks.CallbackList
+    with installed(limited_methods(_METHODS, kinds, limit, executions_within)):
         yield
 
 
-def _limited(method: str, limit: int, stock: Callable[..., Any]) -> Wrap:
+def limited_methods(
+    methods: Sequence[Patch], kinds: tuple[type, type], limit: int, within: Within
+) -> dict[Patch, Wrap]:
+    """Returns the replacements of the methods of models that run loops.
+
+    Args:
+        methods: The methods.
+        kinds: The classes of callbacks and of lists of them.
+        limit: The most steps of a call.
+        within: Limits what callbacks cannot.
+    """
+    return {patch: partial(_limited, patch.name, kinds, limit, within) for patch in methods}
+
+
+def _limited(
+    method: str,
+    kinds: tuple[type, type],
+    limit: int,
+    within: Within,
+    stock: Callable[..., Any],
+) -> Callable[..., Any]:
     """Returns a method of models that ends after a number of steps."""
     signature = inspect.signature(stock)
+    callback, callback_list = kinds
 
     @functools.wraps(stock)
-    def call(model: keras.Model, *args: Any, **kwargs: Any) -> Any:
+    def call(model: Any, *args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(model, *args, **kwargs)
         callbacks = bound.arguments.get("callbacks")
         # Validation has the callbacks of `fit`, which ends it.
-        if _has_own_limit(model) or isinstance(callbacks, keras.callbacks.CallbackList):
+        if _has_own_limit(model) or isinstance(callbacks, callback_list):
             return stock(*bound.args, **bound.kwargs)
         given = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
-        kept = [callback for callback in given if callback is not None]
-        bound.arguments["callbacks"] = [*kept, StepLimit(method, limit)]
-        at_once = model.steps_per_execution
-        model.steps_per_execution = min(at_once, limit)
-        try:
+        kept = [one for one in given if one is not None]
+        bound.arguments["callbacks"] = [*kept, in_keras(StepLimit, callback)(method, limit)]
+        with within(model, limit):
             return stock(*bound.args, **bound.kwargs)
-        finally:
-            model.steps_per_execution = at_once
 
     return call
 
 
-def _has_own_limit(model: keras.Model) -> bool:
-    return isinstance(model, KerasHooks) and isinstance(model.distribute_strategy, IPUStrategy)
+def _has_own_limit(model: Any) -> bool:
+    return isinstance(model, IPUExtensions) and isinstance(model.distribute_strategy, IPUStrategy)
 
 
-class StepLimit(keras.callbacks.Callback):
-    """Ends a loop after a number of steps, and validation within it after as many.
+@contextlib.contextmanager
+def executions_within(model: Any, limit: int) -> Iterator[None]:
+    """Runs at most so many steps of a model at once."""
+    at_once = int(model.steps_per_execution)  # A variable in tf_keras.
+    model.steps_per_execution = min(at_once, limit)
+    try:
+        yield
+    finally:
+        model.steps_per_execution = at_once
+
+
+class StepLimit:
+    """A callback that ends a loop after a number of steps, and validation within it after as many.
+
+    `in_keras` makes it one of a Keras. Loops of tf_keras let a callback end training alone.
 
     Args:
         method: The method that runs the loop.
         limit: The number of steps.
     """
+
+    model: Any
 
     def __init__(self, method: str, limit: int) -> None:
         super().__init__()

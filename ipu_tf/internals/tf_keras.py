@@ -93,6 +93,7 @@ SAVED_MODEL_LOADING = Patch(saved_model_loading, "load", "models of SavedModels 
 RESUMING = Patch(
     tf_keras.callbacks.BackupAndRestore, "on_train_begin", "runs of IPU strategies are resumed"
 )
+STEPS_OF_DATA = Patch(data_adapter.DataHandler, "steps", "loops of the host are tried out, too")
 OPTIMIZER_OF = Patch(
     optimizers_module, "get", "names of optimizers are those of Keras 2.6 in scripts"
 )
@@ -391,3 +392,14 @@ def track(owner: LegacyOptimizer, name: str, value: Optimizer) -> None:
     Relies on `Trackable._track_trackable`, since legacy optimizers track no attributes.
     """
     owner._track_trackable(value, name, overwrite=True)
+
+
+def make_state(optimizer: Optimizer, variables: Sequence[tf.Variable]) -> None:
+    """Makes the variables that an optimizer keeps of weights, unless they are there.
+
+    Relies on `_create_all_weights` of legacy optimizers; new ones have a public method.
+    """
+    if isinstance(optimizer, LegacyOptimizer):
+        optimizer._create_all_weights(variables)
+    else:
+        optimizer.build(variables)

@@ -95,6 +95,7 @@ def add_functional_base(cls: type, replacements: Mapping[type, type]) -> type:
     """
     if cls in replacements:
         return replacements[cls]
-    if issubclass(cls, keras.Model) and not issubclass(cls, tuple(replacements.values())):
+    is_between = issubclass(cls, tuple(replacements))
+    if is_between and not issubclass(cls, tuple(replacements.values())):
         cls.__bases__ = tuple(add_functional_base(base, replacements) for base in cls.__bases__)
     return cls

@@ -107,5 +107,7 @@ def _roles(tracer: Tracer, micro_batch: MicroBatch) -> VariableRoles:
     if gradients is None:
         return VariableRoles(weights=tracer.trainable_variables)
     optimizer = gradients.output.opt
-    state = optimizer.variables if gradients.output.is_of_keras else optimizer.variables()
+    state = optimizer.variables
+    if callable(state):  # A method in Keras 2 and TensorFlow 1.
+        state = state()
     return VariableRoles(weights=gradients.variables, optimizer_state=state)

@@ -56,16 +56,16 @@ class Gradients:
             sums: One for each variable, in the types of `sum_specs`.
             captured: Captured gradients by tag.
         """
-        pairs = [
-            (as_applied(total, variable, self.output.opt), variable)
-            for total, variable in zip(sums, self.variables, strict=True)
+        optimizer = self.output.opt
+        totals = [
+            as_applied(total, variable, optimizer)
+            for total, variable in zip(_unscaled(optimizer, sums), self.variables, strict=True)
         ]
         arguments = dict(self.output.apply_gradients_kwargs or {})
-        if captured and _takes_captured(self.output.opt):
+        if captured and _takes_captured(optimizer):
             arguments[_CAPTURED] = captured
-        self.output.opt.apply_gradients(
-            pairs, *(self.output.apply_gradients_args or ()), **arguments
-        )
+        pairs = zip(totals, self.variables, strict=True)
+        optimizer.apply_gradients(pairs, *(self.output.apply_gradients_args or ()), **arguments)
         if captured and self.output.captured_gradient_outfeed is not None:
             self.output.captured_gradient_outfeed.enqueue(captured)
 
@@ -135,13 +135,27 @@ def _pairs(
         found: Sequence[tuple[Any, Any]] = output.opt.compute_gradients(loss, *positional, **known)
         return found
     variables = _variables(output)
-    scaled = output.opt.scale_loss(loss)
+    scaled = _scaled(output.opt, loss)
     # A Keras variable holds the variable of TensorFlow.
     tensors = [
         variable.value if isinstance(variable, keras.Variable) else variable
         for variable in variables
     ]
     return list(zip(tf.gradients(scaled, tensors), variables, strict=True))
+
+
+def _scaled(optimizer: Any, loss: tf.Tensor) -> tf.Tensor:
+    """Returns the loss as scaled by a Keras optimizer; those of tf_keras may scale none."""
+    scale = getattr(optimizer, "scale_loss", None) or getattr(optimizer, "get_scaled_loss", None)
+    return loss if scale is None else scale(loss)
+
+
+def _unscaled(optimizer: Any, gradients: list[Any]) -> list[Any]:
+    """Returns gradients without the scale of the loss, if applying them leaves it to others."""
+    if hasattr(optimizer, "scale_loss") or not hasattr(optimizer, "get_unscaled_gradients"):
+        return gradients
+    found: list[Any] = optimizer.get_unscaled_gradients(gradients)
+    return found
 
 
 def _variables(output: OptimizerFunctionOutput) -> list[Any]:

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
+from ipu_tf.internals.keras_choice import optimizer_classes
 
 V1Optimizer = tf.compat.v1.train.Optimizer
 
@@ -18,7 +19,7 @@ class OptimizerFunctionOutput:
     """The optimizer and the loss of a pipeline, as its optimizer function returns them.
 
     Attributes:
-        opt: A Keras optimizer, or one of TensorFlow 1.
+        opt: An optimizer of Keras 3 or tf_keras, or one of TensorFlow 1.
         loss: The loss of a micro-batch.
         compute_gradients_args: Further arguments of a TensorFlow 1 optimizer's `compute_gradients`.
         compute_gradients_kwargs: The same by name.
@@ -47,7 +48,7 @@ class OptimizerFunctionOutput:
     is_of_keras: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.opt, V1Optimizer | keras.optimizers.Optimizer):
+        if not isinstance(self.opt, (V1Optimizer, *optimizer_classes())):
             raise TypeError(
                 "OptimizerFunctionOutput.opt must be a Keras optimizer or a tf.compat.v1.train."
                 f"Optimizer. Received: {self.opt!r} of type {type(self.opt).__name__}."

@@ -31,6 +31,11 @@ def sequential():
     )
 
 
+def sequential_of_dense():
+    layers = tf_keras.layers
+    return tf_keras.Sequential([layers.Dense(8, activation="relu"), layers.Dense(3)])
+
+
 def functional():
     inputs = tf_keras.Input((6,))
     hidden = tf_keras.layers.Dense(8, activation="relu", kernel_regularizer="l2")(inputs)

@@ -166,6 +166,28 @@ def test_trains_with_a_keras_optimizer(model, by):
     assert_same(found, expected)
 
 
+def of_tf_keras(kind):
+    optimizers = pytest.importorskip("tf_keras").optimizers
+    if kind == "scaled":
+        scaling = pytest.importorskip("tf_keras").mixed_precision.LossScaleOptimizer
+        return scaling(optimizers.legacy.SGD(0.1), dynamic=False, initial_scale=64.0)
+    return (optimizers if kind == "new" else optimizers.legacy).SGD(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["legacy", "new", "scaled"])
+def test_trains_with_an_optimizer_of_tf_keras(model, kind):
+    with model.strategy.scope():
+        optimizer = of_tf_keras(kind)
+    found = model.run(
+        lambda loss: OptimizerFunctionOutput(optimizer, loss, variables=model.weights),
+        repeat_count=2,
+    )
+    expected, _ = model.sequential(V1.GradientDescentOptimizer(0.1), 2)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
 def test_the_optimizer_reads_results_of_the_last_stage(model):
     """Scripts pass the learning rate from stage to stage."""
     second = model.second

@@ -37,6 +37,16 @@ _PLACES: Mapping[str, str] = MappingProxyType(
 """The places of today, by the old ones, both below `tensorflow.python`. Modules of a package that
 moved are in the package of today, unless they have places of their own."""
 
+_FROM_TODAY = MappingProxyType(
+    {
+        f"{_PLACES[package]}.{module}": place
+        for old, place in _PLACES.items()
+        for package, _, module in (old.rpartition("."),)
+        if package in _PLACES
+    }
+)
+"""Places by the names that `from PACKAGE import MODULE` asks for, of a package that moved."""
+
 
 class _MovedModules:
     """Finds modules in their places of today."""
@@ -67,8 +77,9 @@ def _place(name: str) -> str | None:
     old = name.removeprefix(f"{_PYTHON}.")
     if old == name:
         return None
-    if old in _PLACES:
-        return f"{_PYTHON}.{_PLACES[old]}"
+    place = _PLACES.get(old) or _FROM_TODAY.get(old)
+    if place is not None:
+        return f"{_PYTHON}.{place}"
     package, _, module = old.rpartition(".")
     return f"{_PYTHON}.{_PLACES[package]}.{module}" if package in _PLACES else None
 
@@ -88,7 +99,8 @@ def _in_their_old_places(notify: Notify) -> Iterator[None]:
             module = sys.modules.pop(name)
             package, _, last = name.rpartition(".")
             parent = sys.modules[package]
-            if _place(package) is None and vars(parent).get(last) is module:
+            is_own = module.__name__ == f"{parent.__name__}.{last}"
+            if vars(parent).get(last) is module and not is_own:
                 delattr(parent, last)
 
 

@@ -1,8 +1,6 @@
-"""The model classes of the vendor's earlier releases, for layers of tf_keras."""
+"""Model classes of tf_keras that the vendor's earlier releases had; see `earlier_models`."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import tf_keras
 
@@ -12,42 +10,36 @@ from ipu_tf.compat.earlier_arguments import (
     PipelinesByArguments,
     StagesByArguments,
 )
-from ipu_tf.internals.tf_keras import TfKerasFunctional, is_functional_call
-from ipu_tf.keras.tf_keras.construction import (
-    TfKerasFunctionalModel,
-    TfKerasSequential,
-    TfKerasSubclass,
-)
+from ipu_tf.internals.tf_keras import TfKerasFunctional
+from ipu_tf.keras.tf_keras import models
 
 __all__ = ["Model", "PipelineModel", "PipelineSequential", "Sequential", "SequentialPipelineModel"]
 
 
-class Model(AccumulatesByArguments, TfKerasSubclass):
+class Model(AccumulatesByArguments, models.Model):
     """A functional model; see `AccumulatesByArguments`."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Returns an uninitialised model, a functional one for inputs and outputs."""
-        is_functional = cls is Model and is_functional_call(args, kwargs)
-        return super().__new__(_Functional if is_functional else cls)
 
-
-class _Functional(Model, TfKerasFunctionalModel):
+class _Functional(Model, models.Functional):
     """A `Model` of inputs and outputs."""
 
     _stands_for = TfKerasFunctional
 
 
-class Sequential(LayersAccumulateByArguments, TfKerasSequential):
+Model.functional_class = _Functional
+
+
+class Sequential(LayersAccumulateByArguments, models.Sequential):
     """See `LayersAccumulateByArguments`."""
 
     _stands_for = tf_keras.Sequential
 
 
-class PipelineModel(PipelinesByArguments, TfKerasFunctionalModel):
+class PipelineModel(PipelinesByArguments, models.Functional):
     """See `PipelinesByArguments`."""
 
 
-class PipelineSequential(StagesByArguments, TfKerasSequential):
+class PipelineSequential(StagesByArguments, models.Sequential):
     """See `StagesByArguments`."""
 
     _layer_class = tf_keras.layers.Layer

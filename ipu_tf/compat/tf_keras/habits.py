@@ -13,7 +13,13 @@ import tf_keras
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.internals.tf_keras import OPTIMIZER_OF, optimizers_module
+from ipu_tf.keras.tf_keras.model_adapter import TfKerasModel
 
+_STEPS_OF_MODELS = tuple(
+    Patch(tf_keras.Model, name, "samples that are numbers are rows")
+    for name in ("train_step", "test_step", "predict_step")
+)
+_PARTS_OF_BATCHES = Patch(TfKerasModel, "unpacked", "samples that are numbers are rows")
 _COMPILATION = Patch(tf_keras.Model, "compile", "a tensor is a number of steps")
 _LAYER = Patch(tf_keras.layers.Layer, "__init__", "any truth value says whether a layer trains")
 _STEPS = "steps_per_execution"
@@ -86,6 +92,27 @@ def _trainable(call: Call) -> bool:
     return True
 
 
+def _of_rows(notify: Notify) -> Wrap:
+    """Returns the factory of a method that takes batches of numbers as batches of rows."""
+    del notify  # Scripts cannot tell.
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def step(owner: Any, data: Any) -> Any:
+            return stock(owner, tf.nest.map_structure(_with_two_axes, data))
+
+        return step
+
+    return wrap
+
+
+def _with_two_axes(part: Any) -> Any:
+    """Returns a tensor of numbers, or the spec of one, as one of rows of a number; others as is."""
+    if isinstance(part, tf.TensorSpec) and part.shape.rank == 1:
+        return tf.TensorSpec([*part.shape, 1], part.dtype, part.name)
+    is_of_numbers = isinstance(part, tf.Tensor) and part.shape.rank == 1
+    return tf.expand_dims(part, -1) if is_of_numbers else part
+
+
 SPELLINGS = (
     Spelling(
         name='`keras.optimizers.Adam`, `optimizer="adam"`',
@@ -105,6 +132,13 @@ SPELLINGS = (
         keras_2="The first argument said whether the layer trains: anything true, or None for no.",
         here="It does.",
         rewrites=MappingProxyType({_LAYER: _trainable}),
+    ),
+    Spelling(
+        name="`fit` on samples, labels or weights that are numbers, of shape [batch]",
+        keras_2="Steps of Keras made them rows, of shape [batch, 1]; own steps got them as they "
+        "are.",
+        here="The same.",
+        wraps=MappingProxyType(dict.fromkeys((*_STEPS_OF_MODELS, _PARTS_OF_BATCHES), _of_rows)),
     ),
 )
 """Each habit of Keras 2.6 that 2.15 lost."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
@@ -11,9 +11,10 @@ import tensorflow as tf
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.internals.keras_optimizers import Variable
 from ipu_tf.internals.structures import DType, Gradient
-from ipu_tf.keras.optimizers.als_optimizer import ALSOptimizer, CapturedGradients
+from ipu_tf.keras.optimizers.als_loss_scaling import ALSOptimizerBody, CapturedGradients
 from ipu_tf.keras.optimizers.attribute_guards import ReadOnly
 from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import GradientAccumulationOptimizer
+from ipu_tf.keras.optimizers.ipu_optimizer_base import AnyOptimizer
 
 
 def _of_als(name: str, doc: str) -> ReadOnly:
@@ -21,21 +22,14 @@ def _of_als(name: str, doc: str) -> ReadOnly:
     return ReadOnly(lambda self: getattr(self.als_optimizer, name), doc=doc)
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Counts and unscales the gradients of every micro-batch before they are accumulated.
+class ALSGradientAccumulationBody(AnyOptimizer):
+    """The parts of `ALSGradientAccumulationOptimizer` that are the same over any Keras.
 
-    So the loss scaling factor may change between the micro-batches of one update. This optimizer
-    replaces `als_optimizer`, whose wrapped optimizer gets the accumulated gradients.
-
-    Args:
-        als_optimizer: An `ALSOptimizer` that is not built yet.
-        num_mini_batches: See `GradientAccumulationOptimizer`, as for all that are not described.
-        name: Name of the optimizer.
-
-    Raises:
-        ValueError: `als_optimizer` is of another class, or an argument is out of its range.
+    Attributes:
+        als_optimizer: Counts and unscales gradients.
     """
+
+    _keras: ClassVar[Any] = keras
 
     histogram = _of_als("histogram", "Counts of small and of large gradients.")
     normalized_histogram = _of_als("normalized_histogram", "Shares of small and large gradients.")
@@ -58,11 +52,12 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
     lpf_alpha = _of_als("lpf_alpha", "See `ALSSettings`.")
     histogram_bin_edge = _of_als("histogram_bin_edge", "See `ALSSettings`.")
 
-    als_optimizer: ALSOptimizer
+    als_optimizer: Any
+    name: Any
 
     def __init__(
         self,
-        als_optimizer: ALSOptimizer,
+        als_optimizer: Any,
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
@@ -70,22 +65,88 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         reduction_method: Method | str = Method.SUM,
         name: str = "ALSGradientAccumulationOptimizer",
     ) -> None:
-        if not isinstance(als_optimizer, ALSOptimizer):
+        is_als = isinstance(als_optimizer, ALSOptimizerBody)
+        if not (is_als and als_optimizer._keras is self._keras):
             raise ValueError(
                 "ALSGradientAccumulationOptimizer can only be used with instances of ALSOptimizer; "
                 "for others there is GradientAccumulationOptimizer. "
                 f"Received: als_optimizer={als_optimizer!r}."
             )
-        accumulation = GradientAccumulationOptimizer(
-            als_optimizer.inner_optimizer,
-            num_mini_batches,
-            offload_weight_update_variables=offload_weight_update_variables,
-            replicated_optimizer_state_sharding=replicated_optimizer_state_sharding,
-            dtype=dtype,
-            reduction_method=reduction_method,
+        self._make_accumulation(
+            als_optimizer,
+            {
+                "num_mini_batches": num_mini_batches,
+                "offload_weight_update_variables": offload_weight_update_variables,
+                "replicated_optimizer_state_sharding": replicated_optimizer_state_sharding,
+                "dtype": dtype,
+                "reduction_method": reduction_method,
+            },
+            name,
         )
-        super().__init__(accumulation, name=name)
         self.als_optimizer = als_optimizer
+
+    def scale_loss(self, loss: tf.Tensor) -> tf.Tensor:
+        """Returns a loss times the loss scaling factor, in the loss's dtype."""
+        return self.als_optimizer.scale_loss(loss)
+
+    def count_captured(self, captured_grads: CapturedGradients) -> tf.Tensor:
+        """Returns counts of captured gradients; see `ALSOptimizer.count_captured`."""
+        return self.als_optimizer.count_captured(captured_grads)
+
+    def get_gradients(
+        self, loss: tf.Tensor, params: Sequence[Variable | tf.Tensor]
+    ) -> list[Gradient]:
+        """Returns the gradients of the scaled loss; see `ALSOptimizer.get_gradients`."""
+        return self.als_optimizer.get_gradients(loss, params)
+
+    def get_config(self) -> dict[str, object]:
+        """Returns the arguments that make this optimizer."""
+        config = self._config_of_accumulation()
+        del config["opt"]
+        als_optimizer = self._keras.saving.serialize_keras_object(self.als_optimizer)
+        return {**config, "als_optimizer": als_optimizer, "name": self.name}
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
+    ) -> Self:
+        """Returns the optimizer that `get_config` describes."""
+        arguments: dict[str, Any] = dict(config)
+        als_optimizer = cls._keras.saving.deserialize_keras_object(
+            arguments.pop("als_optimizer"), custom_objects=custom_objects
+        )
+        return cls(als_optimizer, **arguments)
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class ALSGradientAccumulationOptimizer(
+    ALSGradientAccumulationBody, keras.optimizers.LossScaleOptimizer
+):
+    """Counts and unscales the gradients of every micro-batch before they are accumulated.
+
+    So the loss scaling factor may change between the micro-batches of one update. This optimizer
+    replaces `als_optimizer`, whose wrapped optimizer gets the accumulated gradients.
+
+    Args:
+        als_optimizer: An `ALSOptimizer` that is not built yet.
+        num_mini_batches: See `GradientAccumulationOptimizer`, as for all that are not described.
+        name: Name of the optimizer.
+
+    Raises:
+        ValueError: `als_optimizer` is of another class, or an argument is out of its range.
+    """
+
+    als_optimizer: Any
+
+    def _make_accumulation(
+        self, als_optimizer: Any, arguments: Mapping[str, Any], name: str
+    ) -> None:
+        accumulation = GradientAccumulationOptimizer(als_optimizer.inner_optimizer, **arguments)
+        keras.optimizers.LossScaleOptimizer.__init__(self, accumulation, name=name)
+
+    def _config_of_accumulation(self) -> dict[str, object]:
+        config: dict[str, object] = self.inner_optimizer.get_config()
+        return config
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
         """Makes the accumulators and the variables of the wrapped optimizer."""
@@ -101,20 +162,6 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
             *self.als_optimizer.loss_scaling_variables,
             *self.inner_optimizer.variables,
         ]
-
-    def scale_loss(self, loss: tf.Tensor) -> tf.Tensor:
-        """Returns a loss times the loss scaling factor, in the loss's dtype."""
-        return self.als_optimizer.scale_loss(loss)
-
-    def count_captured(self, captured_grads: CapturedGradients) -> tf.Tensor:
-        """Returns counts of captured gradients; see `ALSOptimizer.count_captured`."""
-        return self.als_optimizer.count_captured(captured_grads)
-
-    def get_gradients(
-        self, loss: tf.Tensor, params: Sequence[Variable | tf.Tensor]
-    ) -> list[Gradient]:
-        """Returns the gradients of the scaled loss; see `ALSOptimizer.get_gradients`."""
-        return self.als_optimizer.get_gradients(loss, params)
 
     def apply(
         self,
@@ -160,21 +207,3 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         grads, variables = zip(*grads_and_vars, strict=True)
         self.apply(grads, variables, captured_grads, captured_counts)
         return self.iterations
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the arguments that make this optimizer."""
-        config = self.inner_optimizer.get_config()
-        del config["opt"]
-        als_optimizer = keras.saving.serialize_keras_object(self.als_optimizer)
-        return {**config, "als_optimizer": als_optimizer, "name": self.name}
-
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
-    ) -> ALSGradientAccumulationOptimizer:
-        """Returns the optimizer that `get_config` describes."""
-        arguments: dict[str, Any] = dict(config)
-        als_optimizer = keras.saving.deserialize_keras_object(
-            arguments.pop("als_optimizer"), custom_objects=custom_objects
-        )
-        return cls(als_optimizer, **arguments)

@@ -8,19 +8,18 @@ from typing import Any, ClassVar, Self
 import keras
 
 from ipu_tf.keras.optimizers.als_optimizer import ALSOptimizer
-from ipu_tf.keras.optimizers.ipu_optimizer_base import Rate
+from ipu_tf.keras.optimizers.ipu_optimizer_base import AnyOptimizer, Rate
 
 
-class _NamedALSOptimizer(ALSOptimizer):
+class NamedALSBody(AnyOptimizer):
     """An `ALSOptimizer` whose configuration holds the arguments of the optimizer that it makes.
 
     It trains the same values as an `ALSOptimizer` around that optimizer.
     """
 
+    _keras: ClassVar[Any]
+    _optimizers: ClassVar[Any] = keras.optimizers
     _inner_arguments: ClassVar[tuple[str, ...]]
-
-    def __init__(self, opt: keras.optimizers.Optimizer, *settings: Any, **named: Any) -> None:
-        super().__init__(opt, *settings, **named)
 
     def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""
@@ -36,25 +35,14 @@ class _NamedALSOptimizer(ALSOptimizer):
         """Returns the optimizer that `get_config` describes."""
         arguments: dict[str, Any] = dict(config)
         if isinstance(arguments["learning_rate"], dict):  # A schedule.
-            arguments["learning_rate"] = keras.saving.deserialize_keras_object(
+            arguments["learning_rate"] = cls._keras.saving.deserialize_keras_object(
                 arguments["learning_rate"], custom_objects=custom_objects
             )
         return cls(**arguments)
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class ALSOptimizerAdam(_NamedALSOptimizer):
-    """Adam with automatic loss scaling.
-
-    Args:
-        learning_rate: As in `keras.optimizers.Adam`, also all arguments up to `epsilon`.
-        *settings: Settings of `ALSOptimizer`, in its order.
-        name: Name of the optimizer.
-        **named_settings: Settings of `ALSOptimizer`, by their names.
-
-    Raises:
-        ValueError: A setting is out of its range.
-    """
+class ALSOptimizerAdamBody(NamedALSBody):
+    """The parts of `ALSOptimizerAdam` that are the same over any Keras."""
 
     _inner_arguments = ("learning_rate", "beta_1", "beta_2", "epsilon")
 
@@ -68,24 +56,12 @@ class ALSOptimizerAdam(_NamedALSOptimizer):
         name: str = "ALSOptimizerAdam",
         **named_settings: float,
     ) -> None:
-        inner = keras.optimizers.Adam(learning_rate, beta_1, beta_2, epsilon)
+        inner = self._optimizers.Adam(learning_rate, beta_1, beta_2, epsilon)
         super().__init__(inner, *settings, **{"name": name, **named_settings})
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class ALSOptimizerSGD(_NamedALSOptimizer):
-    """SGD with automatic loss scaling.
-
-    Args:
-        learning_rate: As in `keras.optimizers.SGD`.
-        momentum: See there.
-        *settings: Settings of `ALSOptimizer`, in its order.
-        name: Name of the optimizer.
-        **named_settings: Settings of `ALSOptimizer`, by their names.
-
-    Raises:
-        ValueError: A setting is out of its range.
-    """
+class ALSOptimizerSGDBody(NamedALSBody):
+    """The parts of `ALSOptimizerSGD` that are the same over any Keras."""
 
     _inner_arguments = ("learning_rate", "momentum")
 
@@ -97,23 +73,12 @@ class ALSOptimizerSGD(_NamedALSOptimizer):
         name: str = "ALSOptimizerSGD",
         **named_settings: float,
     ) -> None:
-        inner = keras.optimizers.SGD(learning_rate, momentum)
+        inner = self._optimizers.SGD(learning_rate, momentum)
         super().__init__(inner, *settings, **{"name": name, **named_settings})
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class ALSOptimizerRMSProp(_NamedALSOptimizer):
-    """RMSProp with automatic loss scaling.
-
-    Args:
-        learning_rate: As in `keras.optimizers.RMSprop`, also all arguments up to `centered`.
-        *settings: Settings of `ALSOptimizer`, in its order.
-        name: Name of the optimizer.
-        **named_settings: Settings of `ALSOptimizer`, by their names.
-
-    Raises:
-        ValueError: A setting is out of its range.
-    """
+class ALSOptimizerRMSPropBody(NamedALSBody):
+    """The parts of `ALSOptimizerRMSProp` that are the same over any Keras."""
 
     _inner_arguments = ("learning_rate", "rho", "momentum", "epsilon", "centered")
 
@@ -128,5 +93,51 @@ class ALSOptimizerRMSProp(_NamedALSOptimizer):
         name: str = "ALSOptimizerRMSProp",
         **named_settings: float,
     ) -> None:
-        inner = keras.optimizers.RMSprop(learning_rate, rho, momentum, epsilon, centered)
+        inner = self._optimizers.RMSprop(learning_rate, rho, momentum, epsilon, centered)
         super().__init__(inner, *settings, **{"name": name, **named_settings})
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class ALSOptimizerAdam(ALSOptimizerAdamBody, ALSOptimizer):
+    """Adam with automatic loss scaling.
+
+    Args:
+        learning_rate: As in `keras.optimizers.Adam`, also all arguments up to `epsilon`.
+        *settings: Settings of `ALSOptimizer`, in its order.
+        name: Name of the optimizer.
+        **named_settings: Settings of `ALSOptimizer`, by their names.
+
+    Raises:
+        ValueError: A setting is out of its range.
+    """
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class ALSOptimizerSGD(ALSOptimizerSGDBody, ALSOptimizer):
+    """SGD with automatic loss scaling.
+
+    Args:
+        learning_rate: As in `keras.optimizers.SGD`.
+        momentum: See there.
+        *settings: Settings of `ALSOptimizer`, in its order.
+        name: Name of the optimizer.
+        **named_settings: Settings of `ALSOptimizer`, by their names.
+
+    Raises:
+        ValueError: A setting is out of its range.
+    """
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class ALSOptimizerRMSProp(ALSOptimizerRMSPropBody, ALSOptimizer):
+    """RMSProp with automatic loss scaling.
+
+    Args:
+        learning_rate: As in `keras.optimizers.RMSprop`, also all arguments up to `centered`.
+        *settings: Settings of `ALSOptimizer`, in its order.
+        name: Name of the optimizer.
+        **named_settings: Settings of `ALSOptimizer`, by their names.
+
+    Raises:
+        ValueError: A setting is out of its range.
+    """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import keras
+from ipu_tf.internals.keras_choice import optimizer_classes
 
 _OptimizerT = TypeVar("_OptimizerT")
 
@@ -13,7 +13,7 @@ class CrossReplicaOptimizer:
     """Is the optimizer that it is given: optimizers of Keras sum gradients over replicas.
 
     Args:
-        opt: A Keras optimizer.
+        opt: An optimizer of Keras 3 or tf_keras.
         name: Accepted without effect.
 
     Raises:
@@ -23,7 +23,7 @@ class CrossReplicaOptimizer:
     def __new__(cls, opt: _OptimizerT, name: str = "CrossReplicaOptimizer") -> _OptimizerT:  # type: ignore[misc] # Not its own class.
         """Returns the optimizer."""
         del name
-        if not isinstance(opt, keras.optimizers.Optimizer):
+        if not isinstance(opt, optimizer_classes()):
             raise TypeError(
                 "CrossReplicaOptimizer of Keras: `opt` must be a Keras optimizer; for those of "
                 "TensorFlow there is ipu_tf.optimizers.CrossReplicaOptimizer. "

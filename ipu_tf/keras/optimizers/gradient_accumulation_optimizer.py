@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
@@ -16,11 +16,128 @@ from ipu_tf.internals.keras_optimizers import (
     variables_trained_by,
 )
 from ipu_tf.internals.structures import DType, Gradient
-from ipu_tf.keras.optimizers.ipu_optimizer_base import Rate, dense, dtype_name, slot_dtype_name
+from ipu_tf.keras.optimizers.ipu_optimizer_base import (
+    AnyOptimizer,
+    Optimizer,
+    Rate,
+    dense,
+    dtype_name,
+    slot_dtype_name,
+)
+
+
+class GradientAccumulationBody(AnyOptimizer):
+    """The parts of `GradientAccumulationOptimizer` that are the same over any Keras."""
+
+    _keras: ClassVar[Any] = keras
+
+    inner_optimizer: Any
+    name: Any
+    _steps: Any
+
+    def __init__(
+        self,
+        opt: Optimizer,
+        num_mini_batches: int,
+        offload_weight_update_variables: bool | None = None,
+        replicated_optimizer_state_sharding: bool = False,
+        dtype: DType | None = None,
+        reduction_method: Method | str = Method.SUM,
+        name: str = "GradientAccumulationOptimizer",
+    ) -> None:
+        if isinstance(num_mini_batches, bool) or not (
+            isinstance(num_mini_batches, int) and num_mini_batches > 0
+        ):
+            raise ValueError(
+                "num_mini_batches must be a positive whole number. "
+                f"Received: num_mini_batches={num_mini_batches!r}."
+            )
+        self._make(opt, name)
+        self.num_mini_batches = num_mini_batches
+        self.offload_weight_update_variables = offload_weight_update_variables
+        self.replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
+        self.dtype = slot_dtype_name(dtype)
+        self.reduction_method = Method.parse(reduction_method)
+
+    def _accumulate(
+        self, pairs: Sequence[tuple[Variable, Gradient]], update: Callable[[list[tf.Tensor]], None]
+    ) -> None:
+        """Adds gradients to their accumulators; calls `update` with them at its step.
+
+        Args:
+            pairs: Accumulators, each with the gradient of one micro-batch.
+            update: Applies the reduced gradients.
+        """
+        step = tf.convert_to_tensor(self._steps) + 1
+        for accumulator, gradient in pairs:
+            accumulator.assign(self._accumulated(accumulator, gradient, step))
+
+        def update_and_restart() -> None:
+            update([tf.convert_to_tensor(accumulator) for accumulator, _ in pairs])
+            self._steps.assign(0)
+            for accumulator, _ in pairs:
+                accumulator.assign(tf.zeros_like(tf.convert_to_tensor(accumulator)))
+
+        def wait() -> None:
+            self._steps.assign(step)
+
+        keras.ops.cond(tf.equal(step, self.num_mini_batches), update_and_restart, wait)
+
+    def _accumulated(
+        self, accumulator: Variable, grad: tf.Tensor | tf.IndexedSlices, step: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns an accumulator's value after the gradient of the `step`-th micro-batch."""
+        # Rounded once, to the dtype of the accumulator.
+        before = tf.cast(tf.convert_to_tensor(accumulator), tf.float32)
+        grad = tf.cast(dense(grad), tf.float32)
+        if self.reduction_method is Method.SUM:
+            value = before + grad
+        elif self.reduction_method is Method.MEAN:
+            value = before + grad / self.num_mini_batches
+        else:
+            value = before + (grad - before) / tf.cast(step, tf.float32)
+        return tf.cast(value, accumulator.dtype)
+
+    @property
+    def learning_rate(self) -> Rate | tf.Variable:
+        """The learning rate of the wrapped optimizer."""
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: Rate) -> None:
+        self.inner_optimizer.learning_rate = learning_rate
+
+    @property
+    def iterations(self) -> tf.Variable:
+        """The number of updates."""
+        return self.inner_optimizer.iterations
+
+    def get_config(self) -> dict[str, object]:
+        """Returns the arguments that make this optimizer."""
+        return {
+            "opt": self._keras.saving.serialize_keras_object(self.inner_optimizer),
+            "num_mini_batches": self.num_mini_batches,
+            "offload_weight_update_variables": self.offload_weight_update_variables,
+            "replicated_optimizer_state_sharding": self.replicated_optimizer_state_sharding,
+            "dtype": self.dtype,
+            "reduction_method": self.reduction_method.name,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
+    ) -> Self:
+        """Returns the optimizer that `get_config` describes."""
+        arguments: dict[str, Any] = dict(config)
+        inner = cls._keras.saving.deserialize_keras_object(
+            arguments.pop("opt"), custom_objects=custom_objects
+        )
+        return cls(inner, **arguments)
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
+class GradientAccumulationOptimizer(GradientAccumulationBody, keras.optimizers.Optimizer):
     """Reduces the gradients of `num_mini_batches` steps, then applies them with another optimizer.
 
     `iterations` counts updates, and so do schedules of the wrapped optimizer.
@@ -40,30 +157,9 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
             is unknown.
     """
 
-    def __init__(
-        self,
-        opt: keras.optimizers.Optimizer,
-        num_mini_batches: int,
-        offload_weight_update_variables: bool | None = None,
-        replicated_optimizer_state_sharding: bool = False,
-        dtype: DType | None = None,
-        reduction_method: Method | str = Method.SUM,
-        name: str = "GradientAccumulationOptimizer",
-    ) -> None:
-        if isinstance(num_mini_batches, bool) or not (
-            isinstance(num_mini_batches, int) and num_mini_batches > 0
-        ):
-            raise ValueError(
-                "num_mini_batches must be a positive whole number. "
-                f"Received: num_mini_batches={num_mini_batches!r}."
-            )
-        super().__init__(learning_rate=0.0, name=name)
+    def _make(self, opt: keras.optimizers.Optimizer, name: str) -> None:
+        keras.optimizers.Optimizer.__init__(self, learning_rate=0.0, name=name)
         self.inner_optimizer = opt
-        self.num_mini_batches = num_mini_batches
-        self.offload_weight_update_variables = offload_weight_update_variables
-        self.replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
-        self.dtype = slot_dtype_name(dtype)
-        self.reduction_method = Method.parse(reduction_method)
         self._steps = self.add_variable((), dtype="int32", name="accumulated_mini_batches")
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
@@ -93,85 +189,18 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
             self.build(list(trainable_variables or ()))
         variables = list(trainable_variables or variables_trained_by(self))
         check_is_built_for(self, variables)
-        pairs = [
-            (self._accumulators[position_in(self, variable)], grad, variable)
-            for grad, variable in zip(grads, variables, strict=True)
-            if grad is not None
-        ]
-        step = self._steps.value + 1
-        for accumulator, grad, _ in pairs:
-            accumulator.assign(self._accumulated(accumulator, grad, step))
-
-        def update() -> None:
-            self.inner_optimizer.apply(
-                [tf.convert_to_tensor(accumulator.value) for accumulator, _, _ in pairs],
-                [variable for _, _, variable in pairs],
-            )
-            self._steps.assign(0)
-            for accumulator, _, _ in pairs:
-                accumulator.assign(tf.zeros_like(accumulator.value))
-
-        def wait() -> None:
-            self._steps.assign(step)
-
-        keras.ops.cond(tf.equal(step, self.num_mini_batches), update, wait)
-
-    def _accumulated(
-        self, accumulator: keras.Variable, grad: tf.Tensor | tf.IndexedSlices, step: tf.Tensor
-    ) -> tf.Tensor:
-        """Returns an accumulator's value after the gradient of the `step`-th micro-batch."""
-        # Rounded once, to the dtype of the accumulator.
-        before, grad = tf.cast(accumulator.value, tf.float32), tf.cast(dense(grad), tf.float32)
-        if self.reduction_method is Method.SUM:
-            value = before + grad
-        elif self.reduction_method is Method.MEAN:
-            value = before + grad / self.num_mini_batches
-        else:
-            value = before + (grad - before) / tf.cast(step, tf.float32)
-        return tf.cast(value, accumulator.dtype)
+        given = [pair for pair in zip(grads, variables, strict=True) if pair[0] is not None]
+        trained = [variable for _, variable in given]
+        self._accumulate(
+            [(self._accumulators[position_in(self, variable)], grad) for grad, variable in given],
+            lambda reduced: self.inner_optimizer.apply(reduced, trained),
+        )
 
     @property
     def variables(self) -> list[keras.Variable]:
         """Its own variables and those of the wrapped optimizer."""
         return self._variables + self.inner_optimizer.variables
 
-    @property
-    def learning_rate(self) -> Rate | tf.Variable:
-        """The learning rate of the wrapped optimizer."""
-        return self.inner_optimizer.learning_rate
-
-    @learning_rate.setter
-    def learning_rate(self, learning_rate: Rate) -> None:
-        self.inner_optimizer.learning_rate = learning_rate
-
-    @property
-    def iterations(self) -> tf.Variable:
-        """The number of updates."""
-        return self.inner_optimizer.iterations
-
     def scale_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns the loss as scaled by the wrapped optimizer."""
         return self.inner_optimizer.scale_loss(loss)
-
-    def get_config(self) -> dict[str, object]:
-        """Returns the arguments that make this optimizer."""
-        return {
-            "opt": keras.saving.serialize_keras_object(self.inner_optimizer),
-            "num_mini_batches": self.num_mini_batches,
-            "offload_weight_update_variables": self.offload_weight_update_variables,
-            "replicated_optimizer_state_sharding": self.replicated_optimizer_state_sharding,
-            "dtype": self.dtype,
-            "reduction_method": self.reduction_method.name,
-            "name": self.name,
-        }
-
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
-    ) -> GradientAccumulationOptimizer:
-        """Returns the optimizer that `get_config` describes."""
-        arguments: dict[str, Any] = dict(config)
-        inner = keras.saving.deserialize_keras_object(
-            arguments.pop("opt"), custom_objects=custom_objects
-        )
-        return cls(inner, **arguments)

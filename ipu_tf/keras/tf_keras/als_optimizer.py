@@ -11,21 +11,22 @@ from tf_keras.mixed_precision import LossScaleOptimizer
 from tf_keras.optimizers import legacy
 
 from ipu_tf.internals.structures import Gradient
-from ipu_tf.internals.tf_keras import Hyper, Optimizer, track
+from ipu_tf.internals.tf_keras import Hyper, Optimizer, make_state, track
 from ipu_tf.keras.optimizers.als_loss_scaling import ALSOptimizerBody, CapturedGradients
 from ipu_tf.keras.optimizers.als_settings import ALSSettings
 from ipu_tf.keras.tf_keras.layers.base import registered
 
 
-class _Made(type(LossScaleOptimizer)):  # type: ignore[misc]
-    """Makes optimizers as `type` does: the stock one takes no argument of the name `opt`."""
+class MadeAsOthers(type(LossScaleOptimizer)):  # type: ignore[misc]
+    """Makes optimizers as `type` does: the stock one takes no first argument of another name."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Returns a new optimizer."""
         return type.__call__(cls, *args, **kwargs)
 
 
 @registered
-class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metaclass=_Made):
+class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metaclass=MadeAsOthers):
     """See `ipu_tf.keras.optimizers.ALSOptimizer`.
 
     It is a `LossScaleOptimizer` of tf_keras, so `compile` adds no second loss scaling.
@@ -54,6 +55,9 @@ class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metac
         dtype: tf.DType = tf.float32,
     ) -> tf.Variable:
         return self.add_weight(name, shape, dtype=dtype, initializer=initializer, trainable=False)
+
+    def _create_slots(self, var_list: list[tf.Variable]) -> None:
+        make_state(self.inner_optimizer, var_list)
 
     def _transform_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns the loss that `minimize` differentiates."""

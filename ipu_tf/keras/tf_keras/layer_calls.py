@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -91,12 +92,13 @@ def layer_calls() -> call_path.CallPath:
     return call_path.CallPath(path="/".join(layer.name for layer in layers))
 
 
-def _update(stock: Callable[..., object]) -> Callable[..., object]:
+def updating(stock: Callable[..., object]) -> Callable[..., object]:
     """Makes updates in a trace work of their optimizer, with gradients of static shape.
 
     tf_keras would look for the rows that occur twice in the gradient of an embedding.
     """
 
+    @functools.wraps(stock)
     def apply_gradients(
         optimizer: Optimizer,
         grads_and_vars: Iterable[tuple[Gradient, tf.Variable]],
@@ -109,9 +111,10 @@ def _update(stock: Callable[..., object]) -> Callable[..., object]:
         pairs = list(grads_and_vars)
         gradients = dense([gradient for gradient, _ in pairs])
         pairs = [(one, variable) for one, (_, variable) in zip(gradients, pairs, strict=True)]
+        trained = [variable for gradient, variable in pairs if gradient is not None]
         with update(optimizer):
             updated = stock(optimizer, pairs, *args, **kwargs)
-        for slot, weight in slots_of(optimizer, [variable for _, variable in pairs]):
+        for slot, weight in slots_of(optimizer, trained):
             tracer.note_slot(slot, weight)
         return updated
 
@@ -119,6 +122,6 @@ def _update(stock: Callable[..., object]) -> Callable[..., object]:
 
 
 REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
-    {LAYER_CALLS: noting_callers} | dict.fromkeys(UPDATES, _update)
+    {LAYER_CALLS: noting_callers} | dict.fromkeys(UPDATES, updating)
 )
 """What the scope of a strategy replaces, so that traces know the calls."""

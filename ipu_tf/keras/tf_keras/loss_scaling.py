@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from ipu_tf.internals.structures import Gradient
+from ipu_tf.keras.optimizers.als_gradient_accumulation_optimizer import ALSGradientAccumulationBody
 from ipu_tf.keras.optimizers.als_loss_scaling import ALSOptimizerBody
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.strategy import IPUStrategyV1
@@ -23,9 +24,13 @@ def supporting_strategies(stock: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def scales(optimizer: object) -> bool:
-    """Returns whether an optimizer scales losses, and skips updates that are not finite."""
+    """Returns whether an optimizer scales losses, and skips updates that are not finite.
+
+    Those with automatic loss scaling unscale gradients themselves, and skip none.
+    """
     is_of_tf_keras = isinstance(optimizer, tf_keras.mixed_precision.LossScaleOptimizer)
-    return is_of_tf_keras and not isinstance(optimizer, ALSOptimizerBody)
+    unscales = isinstance(optimizer, ALSOptimizerBody | ALSGradientAccumulationBody)
+    return is_of_tf_keras and not unscales
 
 
 def unscaled(

@@ -5,63 +5,58 @@ They compute what those of `ipu_tf.keras.optimizers` do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import tensorflow as tf
 from tf_keras.optimizers import legacy
 
-from ipu_tf.internals.structures import DType
 from ipu_tf.internals.tf_keras import (
     Hyper,
-    add_slot_of,
     config_of_hyper,
     learning_rate_of_step,
     set_hyper,
 )
 from ipu_tf.keras.optimizers.adam_optimizer import AdamIpuOptimizerBody
 from ipu_tf.keras.optimizers.als_loss_scaling import ALSDefaults
-from ipu_tf.keras.optimizers.ipu_optimizer_base import Initializer, IpuOptimizerBody
+from ipu_tf.keras.optimizers.als_named_optimizers import (
+    ALSOptimizerAdamBody,
+    ALSOptimizerRMSPropBody,
+    ALSOptimizerSGDBody,
+)
+from ipu_tf.keras.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
+from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBody
 from ipu_tf.keras.optimizers.lamb_optimizer import LAMBIpuOptimizerBody
 from ipu_tf.keras.optimizers.sgd_optimizer import SGDIpuOptimizerBody
+from ipu_tf.keras.tf_keras.accumulation_optimizers import (
+    ALSGradientAccumulationOptimizer,
+    GradientAccumulationOptimizer,
+)
 from ipu_tf.keras.tf_keras.als_optimizer import ALSOptimizer
 from ipu_tf.keras.tf_keras.layers.base import registered
+from ipu_tf.keras.tf_keras.slots import OptimizerWithSlots
 
 __all__ = [
     "ALSDefaults",
+    "ALSGradientAccumulationOptimizer",
     "ALSOptimizer",
+    "ALSOptimizerAdam",
+    "ALSOptimizerRMSProp",
+    "ALSOptimizerSGD",
     "AdamIpuOptimizer",
+    "CrossReplicaOptimizer",
+    "GradientAccumulationOptimizer",
     "IpuOptimizerBase",
     "LAMBIpuOptimizer",
     "SGDIpuOptimizer",
 ]
 
 
-class IpuOptimizerBase(IpuOptimizerBody, legacy.Optimizer):
+class IpuOptimizerBase(IpuOptimizerBody, OptimizerWithSlots):
     """See `ipu_tf.keras.optimizers.IpuOptimizerBase`.
 
     A subclass names this class before the optimizer of tf_keras that it extends.
     """
-
-    def add_slot(
-        self,
-        var: tf.Variable,
-        slot_name: str,
-        initializer: Initializer = "zeros",
-        shape: Sequence[int] | None = None,
-        dtype: DType | None = None,
-    ) -> tf.Variable:
-        """Returns a variable's slot; makes it if there is none of that name.
-
-        Args:
-            var: A trainable variable.
-            slot_name: Name of the slot.
-            initializer: Initializer of the slot.
-            shape: Shape of the slot; the shape of `var` if None.
-            dtype: Dtype of the slot; the result of `get_slot_dtype` if None.
-        """
-        chosen = tf.as_dtype(dtype or self.get_slot_dtype(var, slot_name) or var.dtype)
-        return add_slot_of(self, var, slot_name, initializer=initializer, shape=shape, dtype=chosen)
 
 
 class _Updating(IpuOptimizerBase):
@@ -98,6 +93,27 @@ class _Updating(IpuOptimizerBase):
     def assign_sub(self, variable: tf.Variable, value: tf.Tensor) -> None:
         """Subtracts a value of any floating dtype from a variable."""
         self._done.append(variable.assign_sub(tf.cast(value, variable.dtype)))
+
+
+@registered
+class ALSOptimizerAdam(ALSOptimizerAdamBody, ALSOptimizer):
+    """See `ipu_tf.keras.optimizers.ALSOptimizerAdam`."""
+
+    _optimizers: ClassVar[Any] = legacy
+
+
+@registered
+class ALSOptimizerSGD(ALSOptimizerSGDBody, ALSOptimizer):
+    """See `ipu_tf.keras.optimizers.ALSOptimizerSGD`."""
+
+    _optimizers: ClassVar[Any] = legacy
+
+
+@registered
+class ALSOptimizerRMSProp(ALSOptimizerRMSPropBody, ALSOptimizer):
+    """See `ipu_tf.keras.optimizers.ALSOptimizerRMSProp`."""
+
+    _optimizers: ClassVar[Any] = legacy
 
 
 @registered

@@ -18,11 +18,23 @@ FORMER = {
     "training.training_ops": ["resource_apply_adam"],
 }
 
+SCRIPT = """
+from tensorflow.python.training.tracking import base, graph_view, tracking, util
+assert util.Checkpoint and graph_view.ObjectGraphView and tracking.AutoTrackable and base.Trackable
+"""
+
 
 @pytest.mark.parametrize("module", FORMER)
 def test_modules_have_the_names_that_moved(keras_2, module):
     found = importlib.import_module(f"tensorflow.python.{module}")
     assert all(callable(getattr(found, name)) for name in FORMER[module])
+
+
+def test_modules_are_imported_from_a_package_that_moved():
+    with keras_2_spellings():
+        exec(SCRIPT, {})
+    with pytest.raises(ImportError):
+        exec(SCRIPT, {})
 
 
 def test_names_that_moved_are_the_functions_of_today_and_go_with_the_context():

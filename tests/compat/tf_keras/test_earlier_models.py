@@ -96,3 +96,42 @@ def test_pipelined_models_train_as_those_of_today(ipu, strategy, made):
         model.compile("sgd", "mse")
         history = model.fit(data, epochs=2, steps_per_epoch=2, prefetch_depth=2, verbose=0)
     assert history.history["loss"] == expected.history["loss"]
+
+
+def test_a_class_is_functional_where_its_constructor_says_so(ipu, strategy):
+    class Net(ipu.keras.Model):
+        def __init__(self):
+            inputs = tf_keras.Input((3,))
+            super().__init__(inputs, dense(1)(inputs))
+
+    class Doubled(ipu.keras.Model):
+        def call(self, inputs):
+            return 2 * inputs
+
+    with strategy.scope():
+        model, other = Net(), Doubled()
+    assert type(model) is Net
+    assert isinstance(model, tf_keras.Model)
+    assert len(model.outputs) == 1
+    assert other.outputs is None
+    assert Doubled()(tf.constant(2.0)) == 4
+
+
+@pytest.mark.slow
+def test_models_of_a_class_train_as_those_of_layers(ipu, strategy):
+    class Net(ipu.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.hidden, self.last = dense(2, "tanh"), dense(1)
+
+        def call(self, inputs):
+            return self.last(self.hidden(inputs))
+
+    x = np.linspace(-1, 1, 48, dtype=np.float32).reshape(16, 3)
+    losses = []
+    with strategy.scope():
+        for model in (Net(), tf_keras.Sequential([dense(2, "tanh"), dense(1)])):
+            model.compile("sgd", "mse", steps_per_execution=4)
+            history = model.fit(x, x[:, :1], batch_size=2, shuffle=False, epochs=2, verbose=0)
+            losses.append(history.history["loss"])
+    np.testing.assert_allclose(*losses, rtol=1e-6)

@@ -1,10 +1,13 @@
 """What Keras 2.6 did otherwise than 2.15."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from ipu_tf.compat.tf_keras.context import keras_2_for_scripts
+from tests.keras.tf_keras_training import X, check_equal, sequential, strategy_of, trained
 
 tf_keras = pytest.importorskip("tf_keras")
 
@@ -38,6 +41,7 @@ def test_loss_scaling_wraps_the_legacy_ones(keras):
 
 
 @pytest.mark.parametrize("by_position", [True, False])
+@pytest.mark.fast_cells(1)
 def test_a_tensor_is_a_number_of_steps(keras, by_position):
     model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
     steps = tf.data.Dataset.range(6).cardinality()
@@ -61,3 +65,70 @@ def test_a_layer_takes_itself_for_true(keras):
             super().__init__(self)
 
     assert Doubled().trainable is True
+
+
+NUMBERS = np.linspace(0, 1, 8, dtype="float32")
+
+
+def predicted_shape(model):
+    """The shape of predictions for samples that are numbers, after training on them."""
+    weights = np.ones(8, "float32")
+    model.fit(NUMBERS, NUMBERS, batch_size=4, sample_weight=weights, verbose=0)
+    model.evaluate(NUMBERS, NUMBERS, batch_size=4, verbose=0)
+    return model.predict(NUMBERS, batch_size=4, verbose=0).shape
+
+
+@pytest.mark.parametrize("on_ipu", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_samples_that_are_numbers_are_rows(keras, on_ipu):
+    seen = set()
+
+    def loss(y_true, y_pred):
+        seen.add((y_true.shape.rank, y_pred.shape.rank))
+        return tf.square(y_true - y_pred)
+
+    with strategy_of().scope() if on_ipu else contextlib.nullcontext():
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", loss)
+        assert predicted_shape(model) == (8, 1)
+    assert seen == {(2, 2)}
+
+
+def test_own_steps_get_numbers_as_they_are(keras):
+    ranks = []
+
+    class Own(keras.Model):
+        def train_step(self, data):
+            ranks.append([part.shape.rank for part in data])
+            return {"loss": tf.constant(0.0)}
+
+    model = Own()
+    model.compile()
+    model.fit(NUMBERS, NUMBERS, batch_size=4, verbose=0)
+    assert ranks == [[1, 1]]
+
+
+@pytest.mark.slow
+def test_models_of_a_scope_without_extensions_are_stock(keras):
+    how = {"batch_size": 8, "epochs": 2, "shuffle": False}
+    strategy = strategy_of(enable_keras_extensions=False)
+    found = trained(strategy, sequential, keras.optimizers.SGD, **how)
+    assert type(found[0]) is tf_keras.Sequential
+    assert not hasattr(found[0], "set_pipelining_options")
+    check_equal(found, trained(None, sequential, keras.optimizers.SGD, **how))
+
+
+@pytest.mark.slow
+def test_layers_of_preprocessing_adapt_in_a_scope(keras):
+    words = np.array(["a b", "b c"])
+    with strategy_of().scope():
+        made = keras.layers.Normalization(), keras.layers.TextVectorization(output_mode="int")
+        for layer, data in zip(made, (X, words), strict=True):
+            layer.adapt(tf.data.Dataset.from_tensor_slices(data).batch(2))
+        model = keras.Sequential([made[0], keras.layers.Dense(3)])
+        model.compile("sgd", "mse")
+        found = model.predict(X, batch_size=8, verbose=0)
+    stock = tf_keras.layers.Normalization()
+    stock.adapt(X)
+    np.testing.assert_allclose(made[0](X), stock(X), rtol=1e-5, atol=1e-6)
+    assert made[1].get_vocabulary() == ["", "[UNK]", "b", "c", "a"]
+    assert found.shape == (48, 3)

@@ -11,8 +11,11 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf import cli, compat
 from ipu_tf.compat import environment
+from ipu_tf.compat.missing import REASONS, Missing
+from ipu_tf.compat.states import looked_up
 from ipu_tf.compat.tf_keras import context
 from ipu_tf.compat.tf_keras.places import place_of, source_of
+from ipu_tf.compat.vendor_api import vendor_api
 
 tf_keras = pytest.importorskip("tf_keras")
 
@@ -156,13 +159,14 @@ def test_modules_of_keras_have_places_in_tf_keras():
     assert source_of("engine.nowhere") is source_of("losses.nowhere") is None
 
 
-def test_a_layer_of_keras_3_alone_says_so():
-    compat.install(keras=2)
-    try:
-        from tensorflow.python import ipu
-
-        optimizers = ipu.keras.optimizers
-        with pytest.raises(NotImplementedError, match="It exists for Keras 3 alone"):
-            optimizers.als_optimizer.ALSGradientAccumulationOptimizer()
-    finally:
+def test_the_vendor_s_names_of_keras_are_those_of_keras_3():
+    # `keras.ipu` is what it says of a Keras, `ipu.keras` what was chosen.
+    places = [name.replace("keras.ipu", "ipu.keras") for name in vendor_api()]
+    of_keras = [name for name in places if "keras" in name.split(".")[:2]]
+    names = [name for name in of_keras if name.replace("ipu.keras", "keras.ipu") not in REASONS]
+    missing = []
+    for version in (2, 3):
+        compat.install(keras=version)
+        missing.append([name for name in names if isinstance(looked_up(name), Missing)])
         compat.uninstall()
+    assert missing[0] == missing[1] != []

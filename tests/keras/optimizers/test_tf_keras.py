@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf.keras import optimizers as ours
+from ipu_tf.profile.figures import program_figures as figures
 from tests.keras import tf_keras_training as training
 from tests.keras.optimizers.parameters import gradients, trained, variables
 
@@ -135,6 +136,132 @@ def test_minimize_scales_the_loss_and_applies_it_unscaled():
     assert float(made.get_scaled_loss(tf.constant(2.0))) == 16
 
 
+def of_updates(optimizer, steps, scale=lambda: 1.0):
+    """The variables after some steps of gradients, which a factor scales."""
+    weights = [tf.Variable(variable.numpy()) for variable in variables()]
+    for of_step in steps:
+        scaled = [gradient * scale() for gradient in of_step]
+        optimizer.apply_gradients(zip(scaled, weights, strict=True))
+    return [weight.numpy() for weight in weights]
+
+
+def of_sums(steps, every):
+    """The gradients of the updates of so many steps."""
+    return [
+        [tf.add_n(parts) for parts in zip(*steps[begin : begin + every], strict=True)]
+        for begin in range(0, len(steps), every)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["legacy", "new"])
+def test_an_optimizer_accumulates_gradients_of_several_steps(kind):
+    inner = legacy.Adam if kind == "legacy" else tf_keras.optimizers.Adam
+    made = optimizers.GradientAccumulationOptimizer(inner(0.1), 3)
+    found = of_updates(made, gradients(6))
+    for one, other in zip(found, of_updates(inner(0.1), of_sums(gradients(6), 3)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert int(made.iterations) == 2
+    made.learning_rate = 0.5
+    assert float(made.inner_optimizer.learning_rate) == 0.5
+    again = type(made).from_config(made.get_config())
+    assert (again.num_mini_batches, float(again.learning_rate)) == (3, 0.5)
+    assert (
+        len(made.variables()) == len(made.weights) == 1 + 2 + len(made.inner_optimizer.variables())
+    )
+
+
+def test_accumulators_have_a_type_of_their_own_and_are_in_checkpoints(tmp_path):
+    def make():
+        return optimizers.GradientAccumulationOptimizer(
+            legacy.SGD(1.0), 2, dtype="float16", reduction_method="mean"
+        )
+
+    weight, other = tf.Variable([1.0]), tf.Variable([0.0])
+    first, second = make(), make()
+    first.apply_gradients([(tf.constant([2.0]), weight), (None, tf.Variable(0.0))])
+    assert first.get_slot(weight, "gradient_accumulator").dtype == tf.float16
+    path = tf.train.Checkpoint(weight=weight, optimizer=first).save(tmp_path / "file")
+    tf.train.Checkpoint(weight=other, optimizer=second).restore(path)
+    for optimizer, one in ((first, weight), (second, other)):
+        optimizer.apply_gradients([(tf.constant([4.0]), one)])
+        assert float(one[0]) == 1 - (2 + 4) / 2
+
+
+def test_the_accumulation_unscales_for_an_optimizer_that_scales_losses():
+    scaling = tf_keras.mixed_precision.LossScaleOptimizer
+    inner = scaling(legacy.SGD(0.5), dynamic=False, initial_scale=8.0)
+    made, weight = optimizers.GradientAccumulationOptimizer(inner, 2), tf.Variable([1.0])
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            loss = 3 * weight[0]
+        made.minimize(loss, [weight], tape=tape)
+    assert float(weight[0]) == 1 - 0.5 * (3 + 3)
+    assert float(made.get_scaled_loss(tf.constant(2.0))) == 16
+
+
+def test_loss_scaling_and_accumulation_in_one():
+    als = optimizers.ALSOptimizer(legacy.SGD(0.1), update_frequency=1)
+    made = optimizers.ALSGradientAccumulationOptimizer(als, 3, name="both")
+    assert isinstance(made, optimizers.GradientAccumulationOptimizer)
+    found = of_updates(made, gradients(6), scale=lambda: made.loss_scaling_factor)
+    for one, other in zip(
+        found, of_updates(legacy.SGD(0.1), of_sums(gradients(6), 3)), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert float(made.loss_scaling_factor) == float(made.loss_scale) == 2.0**6
+    assert float(made.get_scaled_loss(tf.constant(2.0))) == 2.0**7
+    assert int(made.iterations) == 2
+    again = type(made).from_config(made.get_config())
+    assert (again.name, again.num_mini_batches, again.update_frequency) == ("both", 3, 1)
+    assert len(made.weights) == 4 + 1 + 2 + 1
+    with pytest.raises(ValueError, match="only be used with instances of ALSOptimizer"):
+        optimizers.ALSGradientAccumulationOptimizer(ours.ALSOptimizer(keras.optimizers.SGD()), 2)
+
+
+@pytest.mark.parametrize("kind", ["als", "both"])
+def test_compile_adds_no_second_loss_scaling(kind):
+    made = optimizers.ALSOptimizer(legacy.SGD(0.1))
+    if kind == "both":
+        made = optimizers.ALSGradientAccumulationOptimizer(made, 2)
+    model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+    before = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        model.compile(made, "mse")
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
+    assert model.optimizer is made
+
+
+NAMED = {
+    "ALSOptimizerAdam": (legacy.Adam, (0.1, 0.8, 0.9, 1e-3)),
+    "ALSOptimizerSGD": (legacy.SGD, (0.1, 0.5)),
+    "ALSOptimizerRMSProp": (legacy.RMSprop, (0.1, 0.8, 0.5, 1e-3, True)),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_optimizers_are_their_optimizers_with_loss_scaling(name):
+    inner, arguments = NAMED[name]
+    made = getattr(optimizers, name)(*arguments, 4, update_frequency=2)
+    assert type(made.inner_optimizer) is inner
+    assert (made.initial_loss_scaling_factor, made.update_frequency) == (4, 2)
+    wrapped = optimizers.ALSOptimizer(inner(*arguments), 4, 2)
+    for one, other in zip(
+        of_updates(made, gradients(3)), of_updates(wrapped, gradients(3)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    again = type(made).from_config(made.get_config())
+    assert again.get_config() == made.get_config()
+    schedule = tf_keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
+    config = type(made)(schedule).get_config()
+    assert type(made).from_config(config).get_config() == config
+
+
+def test_every_optimizer_has_a_twin():
+    assert not set(ours.__all__) - set(optimizers.__all__)
+
+
 @pytest.mark.slow
 def test_optimizers_train_models_of_the_scope_as_in_stock_tf_keras():
     def equal(make, stock_make=None):
@@ -158,3 +285,35 @@ def test_optimizers_of_scripts_get_a_list_of_pairs():
     weight = tf.Variable(1.0)
     TfKerasOptimizer(Backwards(0.5)).apply(zip([tf.constant(1.0)], [weight], strict=True))
     assert weight.numpy() == 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "als"])
+def test_an_optimizer_accumulates_gradients_of_models_of_the_scope(kind):
+    def make():
+        if kind == "plain":
+            return optimizers.GradientAccumulationOptimizer(
+                legacy.SGD(0.1), 2, reduction_method="mean"
+            )
+        als = optimizers.ALSOptimizer(legacy.SGD(0.1), initial_loss_scaling_factor=64)
+        return optimizers.ALSGradientAccumulationOptimizer(als, 2, reduction_method="mean")
+
+    how = {"epochs": 2, "shuffle": False}
+    strategy = training.strategy_of()
+    found, _ = training.trained(
+        strategy, training.sequential_of_dense, make, steps=6, batch_size=4, **how
+    )
+    stock, _ = training.trained(
+        None, training.sequential_of_dense, lambda: legacy.SGD(0.1), batch_size=8, **how
+    )
+    training.check_equal_weights(found, stock)
+    assert int(found.optimizer.iterations) == 12
+    device = strategy.report(insights=False).programs[0].device
+    assert "SGD" in {row.layer for row in figures.layers(device)}
+
+
+def test_optimizers_of_both_kinds_sum_over_replicas_themselves():
+    for made in (legacy.SGD(0.1), tf_keras.optimizers.SGD(0.1)):
+        assert optimizers.CrossReplicaOptimizer(made) is made
+    with pytest.raises(TypeError, match="`opt` must be a Keras optimizer"):
+        optimizers.CrossReplicaOptimizer("sgd")
