@@ -69,6 +69,7 @@ class DeviceConfiguration:
         allow_recompute: Whether programs recompute activations, whatever the options of pipelines.
         trace_numerics: Whether the operation that made the first NaN or infinity is looked for.
         trace_underflow: Whether the first gradient with values that became 0 is looked for.
+        isolate_custom_ops: Whether custom ops written for Poplar run in processes of their own.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
     """
@@ -97,6 +98,7 @@ class DeviceConfiguration:
     allow_recompute: bool = False
     trace_numerics: bool = False
     trace_underflow: bool = False
+    isolate_custom_ops: bool = False
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 
     @property

@@ -95,6 +95,11 @@ class Simulator(Category):
         "Runs each program once more after each run, with each of its float16 gradients computed "
         "in a wider type, too: slow. Turns `trace_numerics` on.",
     )
+    isolate_custom_ops: bool = option(
+        False,
+        "Run each op of `precompiled_user_op` in a process of its own.",
+        "A crash of its code is an error with the name of the op; calls are slower.",
+    )
 
 
 class IoTiles(Category):

@@ -85,6 +85,7 @@ def resolve(config: OptionTree) -> DeviceConfiguration:
         or config.simulator.trace_underflow
         or TRACE_VARIABLE in os.environ,
         trace_underflow=config.simulator.trace_underflow,
+        isolate_custom_ops=config.simulator.isolate_custom_ops,
         without_effect=_without_effect(config),
     )
 

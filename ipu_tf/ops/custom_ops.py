@@ -11,7 +11,7 @@ import tensorflow as tf
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.ops.functions.host_function import HostFunction
 from ipu_tf.ops.kernels import user_op
-from ipu_tf.poplar.user_ops import UserOpCall
+from ipu_tf.poplar.user_op_bridge import UserOpCall
 
 __all__ = ["codelet_expression_op", "cpu_user_operation", "precompiled_user_op"]
 

@@ -85,6 +85,7 @@ OPTIONS = {
     "scheduling.maximum_scheduler_search_space_size": ("int", 64),
     "simulator.chip": ("str | Target | System", "bow"),
     "simulator.engine": ("str", "auto"),
+    "simulator.isolate_custom_ops": ("bool", False),
     "simulator.numerics": ("str", "tiles"),
     "simulator.out_of_memory": ("str", "raise"),
     "simulator.trace_numerics": ("bool", False),

@@ -51,8 +51,10 @@ def strategy():
     return ipu_tf.IPUStrategy()
 
 
-def configure(ipus=1):
+def configure(ipus=1, **options):
     config = ipu_tf.IPUConfig()
+    for name, value in options.items():
+        setattr(config.simulator, name, value)
     config.auto_select_ipus = ipus
     config.ipu_model.tiles_per_ipu = TILES
     config.configure_ipu_system()
@@ -129,6 +131,10 @@ def test_an_op_in_place_leaves_the_values_of_others(library):
     of_x, of_y = tape.gradient(total, (x, y))
     np.testing.assert_array_equal(of_x, np.ones_like(X))
     assert of_y is None
+
+
+def test_codelets_of_popops_are_there(library):
+    np.testing.assert_array_equal(product(X, Y, library, op_name="Twice"), 2 * X)
 
 
 def test_loops_and_compiled_functions(library, strategy):
@@ -263,6 +269,35 @@ def test_errors_of_runs_and_gradients(library):
         outer.gradient(first, x)
 
 
+@pytest.fixture
+def isolated():
+    configure(isolate_custom_ops=True)
+    yield
+    configure()
+
+
+def test_an_isolated_op_computes_the_same(library, isolated):
+    x, y = tf.constant(X), tf.constant(Y)
+    with tf.GradientTape() as tape:
+        tape.watch((x, y))
+        found = product(x, y, library)
+    np.testing.assert_array_equal(found, X * Y)
+    np.testing.assert_array_equal(tape.gradient(found, x), Y)
+    with pytest.raises(ValueError, match=r"'UserOp' \(Refuses\): it takes matrices"):
+        product(x, y, library, op_name="Refuses")
+    with pytest.raises(tf.errors.InternalError, match=r"'stops' failed: it had to stop"):
+        product(x, x, library, op_name="Aborts", name="stops")
+
+
+def test_a_crash_of_an_isolated_op_is_an_error(library, isolated):
+    for _ in range(2):  # A new process takes the place of the one that crashed.
+        with pytest.raises(ValueError, match=r"'bad' \(Crashes\): its process crashed \(Segm"):
+            product(X, Y, library, op_name="Crashes", name="bad")
+    options = {"op_name": "Faults", "name": "faulty", "gp_path": str(CODELETS)}
+    with pytest.raises(tf.errors.InternalError, match=r"'faulty' failed: its process crashed \(S"):
+        product(X, Y, library, **options)
+
+
 def test_a_graph_of_another_process_runs_no_code():
     from ipu_tf.ops.kernels import library as tile_ops
 
@@ -303,3 +338,50 @@ def test_a_source_is_compiled_and_its_functions_are_compared(tmp_path):
     (tmp_path / "op.cpp").write_text(text)
     with pytest.raises(ValueError, match=r"(?s)not those of level 5.*conflicting declaration of"):
         product(X, Y, str(tmp_path / "op.cpp"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ipus", [2])
+def test_replicas_run_an_op_each(library, ipus):
+    configure(ipus)
+    strategy = ipu_tf.IPUStrategy()
+
+    @tf.function
+    def step():
+        index = tf.cast(replication_ops.replication_index(), tf.float32)
+        x = tf.constant(X) + index
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            found = product(x, tf.constant(Y), library)
+        return found, tape.gradient(found, x)
+
+    found, gradient = strategy.run(step)
+    for index in range(ipus):
+        np.testing.assert_allclose(found.values[index], (X + index) * Y, rtol=1e-6)
+        np.testing.assert_array_equal(gradient.values[index], Y)
+
+
+@pytest.mark.slow
+def test_a_stage_of_a_pipeline_has_the_op_of_its_layer(library):
+    configure(2)
+    strategy = ipu_tf.IPUStrategy()
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        inputs = keras.Input([5], batch_size=10)
+        with ipu_tf.keras.PipelineStage(0):
+            hidden = keras.layers.Dense(4)(inputs)
+        with ipu_tf.keras.PipelineStage(1):
+            hidden = Times(library, name="times")(hidden)
+            outputs = keras.layers.Dense(1)(hidden)
+        model = keras.Model(inputs, outputs)
+        model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+        model.compile(keras.optimizers.SGD(0.1), "mse", steps_per_execution=4)
+        model.fit(X, Y[:, :1], batch_size=10, epochs=2, verbose=0, shuffle=False)
+        device = strategy.report().programs[0].device
+    found = {
+        stage.index
+        for stage in device.stages
+        for step in stage.program.steps
+        if step.opcode == "custom-call"
+    }
+    assert found and all(device.stages[index].ipu == 1 for index in found)

@@ -20,7 +20,13 @@ from ipu_tf import config
 from ipu_tf.machine.target import Target
 from ipu_tf.ops.kernels import library
 from ipu_tf.poplar import user_ops
-from ipu_tf.poplar.user_ops import TensorType, UserOpCall, UserOpError, UserProgram
+from ipu_tf.poplar.user_op_bridge import (
+    DTYPES,
+    TensorType,
+    UserOpCall,
+    UserOpError,
+    UserProgram,
+)
 
 OPS = frozenset({"IpuUserOp", "IpuStatelessUserOp"})
 """The types of the ops in graphs."""
@@ -83,7 +89,8 @@ def user_op(
         ValueError: The op cannot be called or built, or a tensor has a type that Poplar has not.
     """
     try:
-        is_stateless = user_ops.is_stateless(op.call, len(inputs))
+        isolated = config.device_configuration().isolate_custom_ops
+        is_stateless = user_ops.is_stateless(op.call, len(inputs), isolated=isolated)
         program = _program(op, inputs, specs, forward_outputs)
     except UserOpError as error:
         raise ValueError(f"{op.name}: {error}") from error
@@ -108,7 +115,7 @@ def _program(
 ) -> UserProgram | None:
     """Returns the program of an op; None while a shape is not known, as in a symbolic call."""
     for each in (*inputs, *specs):
-        if each.dtype.name not in user_ops.DTYPES:
+        if each.dtype.name not in DTYPES:
             raise UserOpError(
                 f"Poplar has no tensors of type {each.dtype.name}. Cast them to 32 bits or less."
             )
@@ -120,6 +127,7 @@ def _program(
         tuple(map(_type, specs)),
         config.device_configuration().target,
         forward_outputs,
+        config.device_configuration().isolate_custom_ops,
     )
 
 
@@ -130,8 +138,9 @@ def _built(
     outputs: tuple[TensorType, ...],
     target: Target,
     forward_outputs: int,
+    isolated: bool,
 ) -> UserProgram:
-    return user_ops.build(call, inputs, outputs, target, forward_outputs)
+    return user_ops.build(call, inputs, outputs, target, forward_outputs, isolated=isolated)
 
 
 def _type(tensor: tf.Tensor | tf.TensorSpec) -> TensorType:

@@ -7,13 +7,15 @@ import functools
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.ops.kernels import user_op
 from ipu_tf.poplar.model.embedding import embedded
+from ipu_tf.poplar.model.graph import PoplarGraph
+from ipu_tf.poplar.model.records import read_records
 from ipu_tf.tile_program.embedded import EmbeddedProgram
 
 
 @functools.cache
 def of_key(key: str) -> EmbeddedProgram:
     """Returns the program of a custom op, by the key that its op has in graphs."""
-    return embedded(user_op.program_of(key).graph())
+    return embedded(PoplarGraph.of(read_records(user_op.program_of(key).records())))
 
 
 def notes(module: Module) -> tuple[str, ...]:

@@ -114,6 +114,13 @@ Program AddInPlace_grad(Graph&, int, const Tensors& gradients, const Tensors&, c
   return Sequence();
 }
 
+// Relies on codelets that the program around it has.
+Program Twice(Graph& graph, const Tensors& inputs, Tensors& outputs, const Text&, const Text&) {
+  Sequence sequence;
+  outputs.push_back(popops::add(graph, inputs[0], inputs[0], sequence));
+  return sequence;
+}
+
 Program Nothing(Graph&, const Tensors&, Tensors&, const Text&, const Text&) { return Sequence(); }
 
 Program NoTensor(Graph&, const Tensors&, Tensors& outputs, const Text&, const Text&) {
@@ -128,6 +135,14 @@ Program Refuses(Graph&, const Tensors&, Tensors&, const Text&, const Text&) {
 Program Aborts(Graph&, const Tensors& inputs, Tensors& outputs, const Text&, const Text&) {
   outputs.push_back(inputs[0]);
   return poplar::program::Abort(Text("it had to stop"));
+}
+
+// Its codelet writes to nowhere.
+Program Faults(Graph& graph, const Tensors& inputs, Tensors& outputs, const Text&, const Text&) {
+  outputs.push_back(inputs[0]);
+  const auto set = graph.addComputeSet("fault");
+  graph.setTileMapping(graph.addVertex(set, "WritesToNowhere", {{"in", inputs[1].flatten()}}), 3);
+  return poplar::program::Execute(set);
 }
 
 Program Crashes(Graph&, const Tensors& inputs, Tensors& outputs, const Text&, const Text&) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <popops/codelets.hpp>
 #include <poputil/TileMapping.hpp>
 
 namespace poplar {
@@ -29,6 +30,7 @@ void CheckIs(const Tensor& tensor, const TensorSpec& wanted, const std::string& 
 UserOp::UserOp(const Request& request) : device_(request.machine.createDevice()) {
   const Functions functions(request.library, request.name);
   Graph graph(device_);
+  popops::addCodelets(graph);  // Published ops rely on those of the program around them.
   if (!request.codelets.empty()) graph.addCodelets(request.codelets);
   const std::vector<Tensor> inputs = AddInputs(&graph, functions, request);
   std::vector<Tensor> outputs;
