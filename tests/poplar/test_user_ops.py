@@ -350,7 +350,7 @@ def test_replicas_run_an_op_each(library):
     @tf.function
     def step():
         index = replication_ops.replication_index()
-        x = tf.constant([X, Z])[index]
+        x = tf.constant(np.stack([X, Z]))[index]
         with tf.GradientTape() as tape:
             tape.watch(x)
             found = product(x, tf.constant(Y), library)
