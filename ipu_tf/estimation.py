@@ -13,10 +13,13 @@ import tensorflow as tf
 
 from ipu_tf import config as configuration
 from ipu_tf.base.batch_size import check_batch_size
+from ipu_tf.compiler.batch_axes.extents import NotInferable
+from ipu_tf.compiler.batch_axes.resized import resized
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import IPUConfig
 from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.ipu_strategy import IPUStrategy
+from ipu_tf.keras.adapters.estimates import estimates_of
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.data.input_shapes import Shapes
@@ -37,6 +40,7 @@ from ipu_tf.keras.steps.step_tracing import (
 )
 from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.keras.training_state import StatefulModel
+from ipu_tf.planner.plan import PlanDoesNotFit
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.checkpoints import with_cheapest_checkpoints
 from ipu_tf.programs.insights import are_found
@@ -158,13 +162,20 @@ def estimate(
                 report = dataclasses.replace(report, programs=programs)
             resizable = batched and inputs is targets is input_shapes is None
             if are_found(insights):
-                resized = retrace if resizable else None
-                report = _with_insights(report, resized, all_changes=insights is True)
+                other_sizes = retrace if resizable else None
+                derives = training and not estimates_of(made).runs_own_code
+                report = _with_insights(
+                    report, other_sizes, all_changes=insights is True, derives=derives
+                )
     return dataclasses.replace(report, notes=notes)
 
 
 def _with_insights(
-    report: Report, trace: Callable[[int], None] | None, *, all_changes: bool
+    report: Report,
+    trace: Callable[[int], None] | None,
+    *,
+    all_changes: bool,
+    derives: bool,
 ) -> Report:
     """Returns a report with insights.
 
@@ -172,10 +183,15 @@ def _with_insights(
         report: The report.
         trace: Traces the step for another number of samples; None if that is not possible.
         all_changes: Whether every change is planned, however long that takes.
+        derives: Whether the step for another number of samples may follow from that of the report.
     """
+    steps = [program.source.step for program in report.programs if program.source is not None]
 
     def at_batch_size(samples: int) -> TracedStep:
         assert trace is not None
+        if derives and len(steps) == 1:
+            with contextlib.suppress(NotInferable, PlanDoesNotFit):
+                return resized(steps[0], samples)
         with device_programs.capturing() as found:
             trace(samples)
         return found[0]

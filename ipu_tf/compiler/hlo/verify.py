@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipu_tf.compiler.hlo.module import Array, Computation, Instruction, Module, TupleType
 
-_SAME_SHAPE = frozenset(
+SAME_SHAPE = frozenset(
     {
         "add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "remainder", "and",
         "or", "xor", "compare", "shift-left", "shift-right-logical", "shift-right-arithmetic",
@@ -71,7 +71,7 @@ def _verify_shape(instruction: Instruction, operands: list[Instruction], where: 
         if not isinstance(source, TupleType) or index >= len(source.parts):
             raise InvalidModule(f"{where} takes part {index} of {source}.")
         expected = source.parts[index]
-    elif opcode in _SAME_SHAPE and isinstance(type_, Array):
+    elif opcode in SAME_SHAPE and isinstance(type_, Array):
         for operand in types:
             if isinstance(operand, Array) and operand.dims != type_.dims:
                 expected = operand

@@ -40,6 +40,10 @@ class EstimateAdapter(Protocol):
     def last_activation(self) -> str:
         """The name of the activation of its last layer, "" without one."""
 
+    @property
+    def runs_own_code(self) -> bool:
+        """Whether its step may run code of a user's, which may look at the number of samples."""
+
     def outputs(self, inputs: SpecStructure) -> Structure:
         """Returns symbolic outputs, or specs of them, for inputs of these specs."""
 

@@ -15,6 +15,7 @@ from ipu_tf.internals.keras_training import build_for_training
 from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.estimates import estimates_of
 from ipu_tf.keras.adapters.graphs import GraphModel, Structure
+from ipu_tf.keras.keras3.own_code import runs_own_code
 
 
 @estimates_of.register(keras.Model)
@@ -56,6 +57,11 @@ class Keras3Estimate:
         if isinstance(last, keras.layers.Softmax):
             return "softmax"
         return getattr(getattr(last, "activation", None), "__name__", "")
+
+    @property
+    def runs_own_code(self) -> bool:
+        """Whether its step runs code of a user's, which may look at the number of samples."""
+        return runs_own_code(self.model)
 
     def outputs(self, inputs: SpecStructure) -> Structure:
         """Returns symbolic outputs for inputs of these specs."""

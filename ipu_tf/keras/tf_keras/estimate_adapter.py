@@ -49,6 +49,11 @@ class TfKerasEstimate:
             return "softmax"
         return getattr(getattr(last, "activation", None), "__name__", "")
 
+    @property
+    def runs_own_code(self) -> bool:
+        """True: which code is the user's is known of models of Keras 3 alone."""
+        return True
+
     def outputs(self, inputs: SpecStructure) -> Structure:
         """Returns specs of the outputs for inputs of these specs; builds the layers."""
 

@@ -1,0 +1,175 @@
+"""Finds which extents of a traced step grow with the samples, from those of its inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from ipu_tf.compiler.batch_axes.extents import Axes, Extents, NotInferable
+from ipu_tf.compiler.batch_axes.rules import Reading, apply
+from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
+
+Found = Mapping[str, tuple[Axes, ...]]
+"""The extents of the arrays of each instruction, by its name."""
+
+_CALLS = frozenset({"call", "conditional"})
+"""Opcodes that pass arrays to computations. Not loops: one may run once for each sample."""
+
+
+def sample_extents(module: Module, samples: int) -> tuple[Extents, Found]:
+    """Returns the extents of a step, and of each which of them grow with the samples.
+
+    The first axis of every input counts samples. Variables, constants of the function and whatever
+    follows from them do not. Each opcode says which extents are equal; that of a reshape follows
+    from the only place where its elements keep their order.
+
+    Args:
+        module: The step of one micro-batch.
+        samples: The samples of its inputs.
+
+    Raises:
+        NotInferable: It is open of an extent, or two rules contradict each other.
+    """
+    extents = Extents()
+    found = {
+        instruction.name: extents.of_arrays(instruction.type)
+        for computation in module.computations.values()
+        for instruction in computation
+    }
+    _fix_inputs(module, samples, extents, found)
+    reshapes: list[Reading] = []
+    for computation in module.computations.values():
+        by_name = computation.by_name()
+        for instruction in computation:
+            reading = _reading(instruction, by_name, extents, found)
+            if instruction.opcode in _CALLS:
+                _join_calls(module, reading, found)
+            elif instruction.opcode == "reshape":
+                reshapes.append(reading)
+            elif instruction.opcode != "parameter":
+                _apply(reading)
+    while sum(_reshaped(reading, samples) for reading in reshapes):
+        pass
+    return extents, found
+
+
+def _apply(reading: Reading) -> None:
+    try:
+        apply(reading)
+    except NotInferable as error:
+        one = reading.instruction
+        raise NotInferable(f"'{one.name}' ({one.opcode}): {error}") from None
+
+
+def _reading(
+    instruction: Instruction,
+    by_name: Mapping[str, Instruction],
+    extents: Extents,
+    found: Found,
+) -> Reading:
+    return Reading(
+        extents=extents,
+        instruction=instruction,
+        operands=[found[name] for name in instruction.operands],
+        types=[by_name[name].type for name in instruction.operands],
+        results=found[instruction.name],
+    )
+
+
+def _fix_inputs(module: Module, samples: int, extents: Extents, found: Found) -> None:
+    for instruction in module.entry_computation:
+        if instruction.opcode != "parameter":
+            continue
+        parameter = module.parameters[instruction.attributes["parameter_number"]]
+        for axes in found[instruction.name]:
+            for axis, extent in enumerate(axes):
+                counts = parameter.role == "input" and axis == 0
+                extents.fix(extent, counts_samples=counts)
+        type_ = instruction.type
+        is_batch = isinstance(type_, Array) and type_.dims[:1] in ((), (samples,))
+        if parameter.role == "host" or (parameter.role == "input" and not is_batch):
+            raise NotInferable(f"the input '{parameter.name}' is no batch of {samples} samples")
+
+
+def _join_calls(module: Module, reading: Reading, found: Found) -> None:
+    """Joins what a call or a conditional passes to its computations and gets from them."""
+    instruction, extents = reading.instruction, reading.extents
+    callees = [module.computations[name] for name in instruction.computations]
+    for number, callee in enumerate(callees):
+        if instruction.opcode == "conditional":
+            given = [reading.operands[1 + number]]
+        else:
+            given = list(reading.operands)
+        for parameter in callee:
+            if parameter.opcode == "parameter":
+                passed = given[parameter.attributes["parameter_number"]]
+                for one, other in zip(passed, found[parameter.name], strict=True):
+                    extents.join_all(one, other)
+        for one, other in zip(found[callee.root], reading.results, strict=True):
+            extents.join_all(one, other)
+
+
+def _reshaped(reading: Reading, samples: int) -> bool:
+    """Notes what the extents of one side of a reshape say of the other; whether that is news."""
+    type_ = reading.instruction.type
+    assert isinstance(type_, Array)
+    sides = (reading.operand(0), reading.array(0).dims), (reading.result, type_.dims)
+    news = [_from_side(reading.extents, *sides[one], *sides[1 - one], samples) for one in (0, 1)]
+    return any(news)
+
+
+def _from_side(
+    extents: Extents,
+    known: Axes,
+    known_dims: Sequence[int],
+    other: Axes,
+    other_dims: Sequence[int],
+    samples: int,
+) -> bool:
+    """Fixes the open extents of one side of a reshape if those of the other one are all known."""
+    counting = [extents.counts_samples(extent) for extent in known]
+    open_ = [n for n, extent in enumerate(other) if extents.counts_samples(extent) is None]
+    if None in counting or not open_:
+        return False
+    if counting.count(True) > 1:
+        raise NotInferable("a reshape of several axes that count samples")
+    if not any(counting):
+        _fix(extents, other, open_, None)
+        return True
+    before = math.prod(known_dims[: counting.index(True)])
+    if any(extents.counts_samples(extent) for extent in other):
+        _fix(extents, other, open_, None)
+        return True
+    places = [n for n in open_ if _may_count(n, other_dims, before, samples)]
+    if not places:
+        raise NotInferable("a reshape has no place for the axis that counts samples")
+    if len(places) > 1:
+        return False
+    _fix(extents, other, open_, places[0])
+    return True
+
+
+def _may_count(axis: int, dims: Sequence[int], before: int, samples: int) -> bool:
+    """Returns whether an axis may hold the samples, with `before` elements before their axis."""
+    first = math.prod(dims[:axis])
+    return (
+        dims[axis] % samples == 0
+        and before % first == 0
+        and ((dims[axis] // samples) % (before // first) == 0)
+    )
+
+
+def _fix(extents: Extents, axes: Axes, open_: Sequence[int], counting: int | None) -> None:
+    for number in open_:
+        extents.fix(axes[number], counts_samples=number == counting)
+
+
+def live(computation: Computation) -> Iterator[Instruction]:
+    """Yields the instructions that the result of a computation needs."""
+    by_name, waiting, seen = computation.by_name(), [computation.root], {computation.root}
+    while waiting:
+        instruction = by_name[waiting.pop()]
+        yield instruction
+        new = [name for name in instruction.operands if name not in seen]
+        seen.update(new)
+        waiting += dict.fromkeys(new)
