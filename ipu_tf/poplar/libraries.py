@@ -18,7 +18,7 @@ from pathlib import Path
 from ipu_tf.poplar.packages import write_packages
 from ipu_tf.poplar.toolchain import LIBRARY_FLAGS, Compiler, PoplarBuildError, find_compiler
 
-LIBRARIES = ("poplar", "poputil", "popops")
+LIBRARIES = ("poplar", "poputil", "popops", "poprand")
 """In the order of linking: each needs those before it."""
 
 _USER_OPS = "ipu_tf_user_op"

@@ -262,6 +262,44 @@ def test_slices_updates_and_look_ups(programs):
     check_slices(results(result.stdout))
 
 
+def check_random(found):
+    def is_like(name, mean, deviation):
+        numbers = found[name].astype(np.float64)
+        error = 4 * deviation / math.sqrt(len(numbers))
+        assert abs(numbers.mean() - mean) < error, name
+        assert abs(numbers.std() - deviation) < error, name
+
+    for kind in ("float", "half"):
+        uniform, truncated = found[f"uniform {kind}"], found[f"truncated {kind}"]
+        assert -1 <= uniform.min() < -0.99
+        assert 2.99 < uniform.max() <= 3
+        is_like(f"uniform {kind}", 1, 4 / math.sqrt(12))
+        is_like(f"normal {kind}", 2, 3)
+        assert np.abs(truncated - 2).max() <= 4.51
+        assert abs(truncated.mean() - 2) < 0.1
+        is_like(f"bernoulli {kind}", 0.3, math.sqrt(0.21))
+        kept = found[f"dropout {kind}"]
+        assert set(kept.tolist()) == {0, 2}
+        assert abs((kept == 2).mean() - 0.7) < 0.02
+    dice, times = np.unique(found["dice"], return_counts=True)
+    assert dice.tolist() == list(range(-2, 5))
+    assert times.min() > 0.9 * len(found["dice"]) / 7
+    np.testing.assert_array_equal(found["same"], found["uniform float"])
+    np.testing.assert_array_equal(found["elsewhere"], found["uniform float"])
+    for name in ("other seed", "other modifier", "running", "running on"):
+        assert (found[name] != found["uniform float"]).mean() > 0.99, name
+    assert (found["running"] != found["running on"]).mean() > 0.99
+    np.testing.assert_array_equal(found["seeded"], found["seeded again"])
+
+
+@pytest.mark.slow
+def test_random_numbers_have_their_distributions(programs):
+    first = programs.run(PROGRAMS / "random.cpp")
+    assert first.returncode == 0, first.stderr
+    check_random(results(first.stdout))
+    assert programs.run(PROGRAMS / "random.cpp").stdout == first.stdout
+
+
 def work(*counts, second=0):
     return np.array(counts, np.int64) | second << 32
 
@@ -295,6 +333,10 @@ def test_vertices_cost_what_the_compiler_charges():
     assert cycles(writes, 12, second=3) != cycles(sums, 12, second=3)
     for name in ("DynamicSlice<char>", "DynamicUpdate<int>", "MultiUpdate<popops::Add,float>"):
         assert min(cycles(f"popops::{name}", 12, second=3)) > 0
+    drawn = vertices.random_normal(count, "f16", target).cycles
+    assert cycles("poprand::Draw<poprand::Normal,half>", *count) == drawn.tolist()
+    for name in ("Draw<poprand::Uniform,int>", "Dropout<half>", "SetSeed<unsigned>"):
+        assert min(cycles(f"poprand::{name}", 12)) > 0
     for name in ("Fill<bool>", "Iota<int>", "OneHot<int,half>", "ScaledAdd<half,float,float>"):
         assert min(cycles(f"popops::{name}", 12)) > 0
     assert popops.popops_vertex("popops::Other<float>", work(1), target) is None

@@ -86,7 +86,8 @@ def popops_vertex(name: str, work: Work, target: Target) -> Vertex | None:
     other = _OTHER.fullmatch(name)
     if other is None:
         return None
-    kind = "MultiWrite" if "popops::Write," in other[3] else other[2]
+    first = other[3].partition(",")[0].rpartition("::")[2]
+    kind = {"Draw": first, "MultiUpdate": f"Multi{first}"}.get(other[2], other[2])
     if kind not in _FORMULAS:
         return None
     types = [_TYPES[one] for one in other[3].split(",") if one in _TYPES]
@@ -133,15 +134,25 @@ def _updates(accumulate: bool) -> Formula:
 
 
 _FORMULAS: dict[str, Formula] = {
+    "Bernoulli": lambda types, n, _, target: vertices.random_uniform(n, types[0], target),
     "Cast": lambda types, n, _, target: vertices.convert(n, types[0], types[1], target),
     "Fill": lambda types, n, _, target: vertices.fill(n, types[0], target),
     "Iota": lambda types, n, _, target: vertices.iota(n, types[0], target),
+    "Dropout": lambda types, n, _, target: vertices.dropout(n, types[0], target),
     "DynamicSlice": lambda types, n, k, target: vertices.dynamic_slice(n, k, types[0], target),
     "DynamicUpdate": lambda types, n, k, target: vertices.dynamic_update(n, k, types[0], target),
     "MultiSlice": lambda types, n, k, target: vertices.multi_slice(n, k, types[0], target),
-    "MultiUpdate": _updates(accumulate=True),
+    "MultiAdd": _updates(accumulate=True),
+    "MultiMax": _updates(accumulate=True),
+    "MultiMul": _updates(accumulate=True),
     "MultiWrite": _updates(accumulate=False),
+    "Normal": lambda types, n, _, target: vertices.random_normal(n, types[0], target),
     "OneHot": _one_hot,
     "Reduce": _reduce,
     "ScaledAdd": _scaled_add,
+    "SetSeed": lambda types, n, _, target: vertices.fill(n, types[0], target),
+    "TruncatedNormal": lambda types, n, _, target: vertices.random_truncated_normal(
+        n, types[0], target
+    ),
+    "Uniform": lambda types, n, _, target: vertices.random_uniform(n, types[0], target),
 }

@@ -200,6 +200,11 @@ unsigned ipu_tf_codelet_random(void) {
   return static_cast<unsigned>(poplar::detail::Mixed(*state += poplar::detail::kRandomStep) >> 32);
 }
 
+void ipu_tf_codelet_seed(unsigned long long seed) {
+  std::uint64_t* state = poplar::detail::Running().random;
+  if (state != nullptr) *state = seed;
+}
+
 unsigned ipu_tf_codelet_tile(void) {
   const poplar::detail::RunningVertex& running = poplar::detail::Running();
   const poplar::detail::GraphState* const graph = running.graph;
