@@ -81,6 +81,7 @@ ADAPTATION = Patch(
     "adapt",
     "the host reads the dataset",
 )
+LegacyLossScaleOptimizer = loss_scale_optimizer.LossScaleOptimizer
 LOSS_SCALING = Patch(
     loss_scale_optimizer, "strategy_supports_loss_scaling", "IPU strategies scale losses"
 )

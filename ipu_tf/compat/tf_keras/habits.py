@@ -12,7 +12,11 @@ import tf_keras
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals.patches import Patch, Wrap
-from ipu_tf.internals.tf_keras import OPTIMIZER_OF, optimizers_module
+from ipu_tf.internals.tf_keras import (
+    OPTIMIZER_OF,
+    LegacyLossScaleOptimizer,
+    optimizers_module,
+)
 from ipu_tf.keras.tf_keras.model_adapter import TfKerasModel
 
 _STEPS_OF_MODELS = tuple(
@@ -36,15 +40,19 @@ def legacy_optimizers(tree: ModuleType) -> Iterator[None]:
     Args:
         tree: The package that scripts get for `keras`.
     """
-    module = tree.optimizers
+    module, precision = tree.optimizers, tree.mixed_precision
     given = {name: getattr(module.legacy, name) for name in _LEGACY}
     given |= {"get": optimizers_module.get}
     stock = {name: getattr(module, name) for name in given}
     vars(module).update(given)
+    # That of 2.15 cannot be subclassed: it makes one for new or for legacy optimizers.
+    either = precision.LossScaleOptimizer
+    precision.LossScaleOptimizer = LegacyLossScaleOptimizer
     try:
         yield
     finally:
         vars(module).update(stock)
+        precision.LossScaleOptimizer = either
 
 
 def _by_name(notify: Notify) -> Wrap:
@@ -120,6 +128,11 @@ SPELLINGS = (
         "`_resource_apply_dense`.",
         here="They are those of `tf_keras.optimizers.legacy`.",
         wraps=MappingProxyType({OPTIMIZER_OF: _by_name}),
+    ),
+    Spelling(
+        name="a subclass of `keras.mixed_precision.LossScaleOptimizer`",
+        keras_2="It took any optimizer and had the methods of this class.",
+        here="It does: the class is that for the optimizers of Keras 2.6.",
     ),
     Spelling(
         name="`compile(steps_per_execution=dataset.cardinality())`, a tensor",

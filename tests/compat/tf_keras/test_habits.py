@@ -40,6 +40,16 @@ def test_loss_scaling_wraps_the_legacy_ones(keras):
     assert isinstance(scaled, keras.optimizers.Optimizer)
 
 
+def test_loss_scaling_may_be_subclassed(keras):
+    class Fixed(keras.mixed_precision.LossScaleOptimizer):
+        def __init__(self, optimizer, scale):
+            super().__init__(optimizer, dynamic=False, initial_scale=scale)
+
+    scaled = Fixed(keras.optimizers.SGD(0.1), 8)
+    assert float(scaled.get_scaled_loss(tf.constant(2.0))) == 16
+    assert isinstance(scaled, tf_keras.mixed_precision.LossScaleOptimizer)
+
+
 @pytest.mark.parametrize("by_position", [True, False])
 @pytest.mark.fast_cells(1)
 def test_a_tensor_is_a_number_of_steps(keras, by_position):
