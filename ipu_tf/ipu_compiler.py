@@ -282,8 +282,8 @@ def _bind_compilations() -> None:
     """Binds the programs of graphs to the system that has been configured."""
     if not config.is_configured():
         return
-    waiting, _unconfigured[:] = list(_unconfigured), []
-    for reference in waiting:
+    references, _unconfigured[:] = list(_unconfigured), []
+    for reference in references:
         compilation = reference()
         if compilation is not None:
             compilation.bind()

@@ -48,15 +48,15 @@ def dependencies(roots: Iterable[tf.Tensor]) -> list[tf.Operation]:
         roots: Operations or tensors.
     """
     found: dict[str, tf.Operation] = {}
-    waiting = [(getattr(root, "op", root), False) for root in roots]
-    while waiting:
-        op, is_done = waiting.pop()
+    worklist = [(getattr(root, "op", root), False) for root in roots]
+    while worklist:
+        op, is_done = worklist.pop()
         if is_done:
             found.setdefault(op.name, op)
         elif op.name not in found:
-            waiting.append((op, True))
-            waiting += [(tensor.op, False) for tensor in op.inputs]
-            waiting += [(control, False) for control in op.control_inputs]
+            worklist.append((op, True))
+            worklist += [(tensor.op, False) for tensor in op.inputs]
+            worklist += [(control, False) for control in op.control_inputs]
     return list(found.values())
 
 

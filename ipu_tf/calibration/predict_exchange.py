@@ -27,18 +27,18 @@ def point_to_point(record: MeasuredPoint, target: Target) -> PredictionOutcome:
         return PredictionOutcome(seconds=target.seconds(target.exchange.island_cycles))
     message_bytes = _message_bytes(record)
     transfers = whole(record, "transfers", "pairs", "tiles", default=1)
-    moved = message_bytes * transfers
+    total_bytes = message_bytes * transfers
     way = _named_way(record, target)
     if way is not None:
         words = -(-message_bytes // target.exchange_bytes_per_cycle)
         spent = way + words - 1 + (0 if says(record, "sync excluded") else target.sync_cycles)
-        return PredictionOutcome(seconds=target.seconds(spent), bytes=moved)
+        return PredictionOutcome(seconds=target.seconds(spent), bytes=total_bytes)
     cycles = int(exchange.point_to_point_cycles(message_bytes, target, transfers=transfers))
     if record.n_ipus > 1:
-        return _across(record, target, cycles, moved, messages=transfers)
+        return _across(record, target, cycles, total_bytes, messages=transfers)
     if says(record, "sync excluded"):
-        return PredictionOutcome(seconds=target.seconds(cycles), bytes=moved)
-    return _on_chip(cycles, moved, target)
+        return PredictionOutcome(seconds=target.seconds(cycles), bytes=total_bytes)
+    return _on_chip(cycles, total_bytes, target)
 
 
 def broadcast(record: MeasuredPoint, target: Target) -> PredictionOutcome:
@@ -48,36 +48,38 @@ def broadcast(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """
     tiles = whole(record, "dest_tiles", "destination_tiles", "tiles")
     message_bytes = _message_bytes(record)
-    moved = message_bytes * tiles
+    total_bytes = message_bytes * tiles
     if record.n_ipus == 1:
-        return _on_chip(exchange.broadcast_cycles(message_bytes, tiles, target), moved, target)
+        return _on_chip(
+            exchange.broadcast_cycles(message_bytes, tiles, target), total_bytes, target
+        )
     start = exchange.broadcast_cycles(_WORD_BYTES, min(tiles, target.tiles), target)
     own = exchange.broadcast_cycles(message_bytes, target.tiles, target) - start
     if tiles > target.tiles:
         start += own
-    return _across(record, target, start, moved, sent_bytes=message_bytes)
+    return _across(record, target, start, total_bytes, sent_bytes=message_bytes)
 
 
 def gather(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts one tile receiving a message from each of many, on its own IPU or on another."""
     tiles = whole(record, "source_tiles", "tiles")
     message_bytes = _message_bytes(record)
-    moved = message_bytes * tiles
+    total_bytes = message_bytes * tiles
     cycles = exchange.gather_cycles(message_bytes, tiles, target)
     if record.n_ipus == 1:
-        return _on_chip(cycles, moved, target)
-    return _across(record, target, cycles, moved, messages=tiles)
+        return _on_chip(cycles, total_bytes, target)
+    return _across(record, target, cycles, total_bytes, messages=tiles)
 
 
 def scatter(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts one tile sending a message of its own to each of many, here or on another IPU."""
     tiles = whole(record, "dest_tiles", "destination_tiles", "tiles")
     message_bytes = _message_bytes(record)
-    moved = message_bytes * tiles
+    total_bytes = message_bytes * tiles
     if record.n_ipus == 1:
-        return _on_chip(exchange.scatter_cycles(message_bytes, tiles, target), moved, target)
+        return _on_chip(exchange.scatter_cycles(message_bytes, tiles, target), total_bytes, target)
     start = exchange.point_to_point_cycles(_WORD_BYTES, target)
-    return _across(record, target, start, moved, sent_bytes=moved)
+    return _across(record, target, start, total_bytes, sent_bytes=total_bytes)
 
 
 def all_to_all(record: MeasuredPoint, target: Target) -> PredictionOutcome:
@@ -88,16 +90,16 @@ def all_to_all(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     return _on_chip(cycles, message_bytes * tiles * tiles, target)
 
 
-def _on_chip(cycles: Count, moved: int, target: Target) -> PredictionOutcome:
+def _on_chip(cycles: Count, total_bytes: int, target: Target) -> PredictionOutcome:
     spent = int(cycles) + sync.on_chip_cycles(target)
-    return PredictionOutcome(seconds=target.seconds(spent), bytes=moved)
+    return PredictionOutcome(seconds=target.seconds(spent), bytes=total_bytes)
 
 
 def _across(
     record: MeasuredPoint,
     target: Target,
     chip_cycles: Count,
-    moved: int,
+    total_bytes: int,
     *,
     messages: int = 1,
     sent_bytes: int = 0,
@@ -108,18 +110,18 @@ def _across(
         record: The record.
         target: The chip.
         chip_cycles: Cycles on the chips.
-        moved: Bytes that arrive, on all tiles together.
+        total_bytes: Bytes that arrive, on all tiles together.
         messages: Messages that cross, each from a tile of its own.
         sent_bytes: Bytes that leave one tile, which packs them for the link.
     """
     system = system_of(target.chip, record.n_ipus)
     way = route_of(record)
-    crossing = sent_bytes or moved
+    crossing = sent_bytes or total_bytes
     streamed = sent_bytes / links.tile_bytes_per_second(system)
     over_links = links.transfer_seconds(system, way, crossing, messages)
     over_links = max(over_links, links.latency_seconds(system, way) + streamed)
     cycles = int(chip_cycles) + sync.on_chip_cycles(target)
-    return PredictionOutcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
+    return PredictionOutcome(seconds=target.seconds(cycles) + over_links, bytes=total_bytes)
 
 
 def _message_bytes(record: MeasuredPoint) -> int:

@@ -29,18 +29,18 @@ def link(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     ):
         return PredictionOutcome(bytes_per_second=_large_rate(record, system, transfers, both_ways))
     message_bytes = whole(record, "bytes_each", "bytes", default=4)
-    moved = transfers * message_bytes
+    total_bytes = transfers * message_bytes
     cycles = int(exchange.point_to_point_cycles(message_bytes, target)) + sync.on_chip_cycles(
         target
     )
     if record.n_ipus > 2 and says(record, "random", "entire system", "system wide"):
         over_links = links.random_traffic_seconds(system, record.n_ipus, message_bytes, transfers)
-        return PredictionOutcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
+        return PredictionOutcome(seconds=target.seconds(cycles) + over_links, bytes=total_bytes)
     one_way = -(-transfers // both_ways)
     seconds = target.seconds(cycles) + links.transfer_seconds(
-        system, route_of(record), moved / both_ways, one_way
+        system, route_of(record), total_bytes / both_ways, one_way
     )
-    return PredictionOutcome(seconds=seconds, bytes=moved)
+    return PredictionOutcome(seconds=seconds, bytes=total_bytes)
 
 
 def host(record: MeasuredPoint, target: Target) -> PredictionOutcome:

@@ -120,10 +120,10 @@ def _sections(data: Any, path: str | Path) -> tuple[list[Any], list[Any]]:
             f"Received: an object of {', '.join(map(repr, data)) or 'nothing'}."
         )
     for name in data:
-        type_, wanted = _SECTIONS[name]
+        type_, description = _SECTIONS[name]
         if not isinstance(data[name], type_):
             kind = type(data[name]).__name__
-            raise RecordError(f"{path}: {name!r} must be {wanted}. Received: {kind}.")
+            raise RecordError(f"{path}: {name!r} must be {description}. Received: {kind}.")
     return data["records"], data.get("corrections", [])
 
 
@@ -157,8 +157,10 @@ def _record(entry: Any, where: str) -> MeasuredPoint:
             if name in _REQUIRED:
                 raise RecordError(f"{where}: the field {name!r} is missing. Add it.")
         elif not isinstance(entry[name], kind) or isinstance(entry[name], bool):  # type: ignore[arg-type]
-            wanted = "a number" if name in ("measured", "n_ipus") else _written(name)
-            raise RecordError(f"{where}: {name!r} must be {wanted}. Received: {entry[name]!r}.")
+            description = "a number" if name in ("measured", "n_ipus") else _written(name)
+            raise RecordError(
+                f"{where}: {name!r} must be {description}. Received: {entry[name]!r}."
+            )
     record = MeasuredPoint(
         **{name: entry[name] for name in (*_REQUIRED, *_OPTIONAL) if name in entry}
     )

@@ -33,8 +33,8 @@ def _run(arguments: argparse.Namespace) -> int:
     except (ImportError, OSError) as error:
         raise UsageError(str(error)) from error
     if arguments.json:
-        changed = None if path is None else str(path)
-        print_json({"enabled": arguments.enable, "file": changed})
+        file = None if path is None else str(path)
+        print_json({"enabled": arguments.enable, "file": file})
     elif arguments.enable:
         print(f"Wrote {path}: Python now knows `tensorflow.python.ipu`.")
     elif path is not None:

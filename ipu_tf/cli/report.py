@@ -38,8 +38,8 @@ def _run(options: argparse.Namespace) -> int:
         "xplane": (report.to_xplane, "run `tensorboard --logdir` on it."),
         "csv": (report.to_csv, "open the tables in it."),
     }
-    wanted = {name: path for name in writers if (path := getattr(options, name)) is not None}
-    for name, path in wanted.items():
+    paths = {name: path for name in writers if (path := getattr(options, name)) is not None}
+    for name, path in paths.items():
         write, advice = writers[name]
         with written(path):
             write(path)
@@ -49,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
         print_json(figures_of(report))
     elif options.timeline:
         print_text(report.timeline)
-    elif not wanted:
+    elif not paths:
         print_text(lambda: report.summary(plans=options.plans))
     return 0
 

@@ -198,8 +198,8 @@ class Category(Declared):
 
     def __repr__(self) -> str:
         table = attribute_table(self._root)
-        changed = [f"{n}={v!r}" for n, v in self._option_values() if v != table[n].default]
-        return f"{type(self).__name__}({', '.join(changed)})"
+        non_defaults = [f"{n}={v!r}" for n, v in self._option_values() if v != table[n].default]
+        return f"{type(self).__name__}({', '.join(non_defaults)})"
 
 
 def option_values(category: Category) -> Iterator[tuple[str, object]]:

@@ -274,7 +274,7 @@ def _without_effect(config: OptionTree) -> tuple[str, ...]:
     table = attribute_table(OptionTree)
     idle = {name for name, declared in option_declarations(OptionTree) if not declared.effect}
     names = [name for name, value in option_values(config) if name in idle]
-    changed = [name for name in names if option_value(config, name) != table[name].default]
+    non_defaults = [name for name in names if option_value(config, name) != table[name].default]
     keys = [
         entry
         for path in (
@@ -286,4 +286,4 @@ def _without_effect(config: OptionTree) -> tuple[str, ...]:
             cast(Mapping[str, object], option_value(config, path)), path
         )
     ]
-    return (*changed, *keys)
+    return (*non_defaults, *keys)

@@ -84,9 +84,9 @@ def operations_after(model: KerasFunctional) -> list[keras.Operation]:
     Relies on `Operation._outbound_nodes`.
     """
     found = dict.fromkeys(model.operations)
-    waiting = list(found)
-    while waiting:
-        after = [node.operation for node in waiting.pop()._outbound_nodes]
-        waiting += [operation for operation in after if operation not in found]
+    worklist = list(found)
+    while worklist:
+        after = [node.operation for node in worklist.pop()._outbound_nodes]
+        worklist += [operation for operation in after if operation not in found]
         found.update(dict.fromkeys(after))
     return [operation for operation in found if operation not in model.operations]

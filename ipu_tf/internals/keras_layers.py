@@ -200,9 +200,9 @@ def stored_weight(layer: keras.Layer, name: str) -> str | None:
 
     Relies on `_kernel` of `Dense` and `Conv`, `_embeddings` of `Embedding`, and others like them.
     """
-    of_class, stored = getattr(type(layer), name, None), f"_{name}"
+    of_class, attribute = getattr(type(layer), name, None), f"_{name}"
     is_read_only = isinstance(of_class, property) and of_class.fset is None
-    return stored if is_read_only and stored in vars(layer) else None
+    return attribute if is_read_only and attribute in vars(layer) else None
 
 
 def allow_positional_arguments(layer: keras.Layer) -> None:

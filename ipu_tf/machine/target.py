@@ -91,8 +91,8 @@ class Target:
             kinds = (int, float) if name == "clock_hz" else int
             right = isinstance(value, kinds) and not isinstance(value, bool)
             if not right or not least <= value < math.inf:
-                wanted = {0: "zero or positive", 1: "positive"}.get(least, f"at least {least}")
-                raise ValueError(f"Target.{name} must be {wanted}. Received: {value!r}.")
+                rule = {0: "zero or positive", 1: "positive"}.get(least, f"at least {least}")
+                raise ValueError(f"Target.{name} must be {rule}. Received: {value!r}.")
         share = self.interleaved_share
         if not isinstance(share, int | float) or not 0 <= share <= 1:
             raise ValueError(

@@ -21,7 +21,7 @@ def check_figures(timing: object, may_be_zero: Collection[str] = ()) -> None:
         value = getattr(timing, entry.name)
         right = isinstance(value, int | float) and not isinstance(value, bool)
         if not right or not 0 <= value < math.inf or (value == 0 and entry.name not in may_be_zero):
-            wanted = "zero or positive" if entry.name in may_be_zero else "positive"
+            rule = "zero or positive" if entry.name in may_be_zero else "positive"
             raise ValueError(
-                f"{type(timing).__name__}.{entry.name} must be {wanted}. Received: {value!r}."
+                f"{type(timing).__name__}.{entry.name} must be {rule}. Received: {value!r}."
             )

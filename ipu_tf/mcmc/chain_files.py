@@ -127,12 +127,12 @@ class ChainFiles:
         return self.directory / f"block_{index:06d}.npz"
 
     def _check(self, found: dict[str, object]) -> None:
-        wanted = json.loads(json.dumps(self._identity))
-        for name in [*wanted, *(name for name in found if name not in wanted)]:
-            if wanted.get(name) != found.get(name):
+        identity = json.loads(json.dumps(self._identity))
+        for name in [*identity, *(name for name in found if name not in identity)]:
+            if identity.get(name) != found.get(name):
                 raise ChainMismatch(
                     f"The chains in '{self.directory}' cannot be resumed: they have "
-                    f"{name}={found.get(name)!r}, and this run has {name}={wanted.get(name)!r}. "
+                    f"{name}={found.get(name)!r}, and this run has {name}={identity.get(name)!r}. "
                     "Use another directory, or the arguments and the kernel of the first run."
                 )
 
@@ -162,8 +162,8 @@ def _checksum(arrays: Arrays, header: dict[str, Any] | None = None) -> str:
     return found.hexdigest()
 
 
-def _check_sum(wanted: str, arrays: Arrays, header: dict[str, Any] | None = None) -> None:
-    if _checksum(arrays, header) != wanted:
+def _check_sum(checksum: str, arrays: Arrays, header: dict[str, Any] | None = None) -> None:
+    if _checksum(arrays, header) != checksum:
         raise ValueError("its checksum is another")
 
 

@@ -20,10 +20,10 @@ def dtype_of(value: tf.Tensor, option: object) -> tf.DType:
     Raises:
         ValueError: It is no floating point type.
     """
-    wanted = option(value) if callable(option) and not _is_type(option) else option
-    if wanted is None:
+    choice = option(value) if callable(option) and not _is_type(option) else option
+    if choice is None:
         return tf.as_dtype(value.dtype)
-    dtype = tf.as_dtype(wanted)
+    dtype = tf.as_dtype(choice)
     if not dtype.is_floating:
         raise ValueError(
             f"The type of an accumulator must be a floating point type. Received: {dtype.name}."

@@ -145,5 +145,5 @@ class _Loop:
 
     def _fed(self, fed: Any) -> list[Any]:
         """Returns what is summed for the outfeed, one by one."""
-        wanted = self._arguments.accumulate_outfeed and fed is not None
-        return tf.nest.flatten(fed) if wanted else []
+        accumulates = self._arguments.accumulate_outfeed and fed is not None
+        return tf.nest.flatten(fed) if accumulates else []

@@ -31,12 +31,12 @@ def report_folder(configured: Mapping[str, object] = MappingProxyType({})) -> Pa
         ValueError: The variable does not hold a JSON object, or a switch is neither true nor false.
     """
     options = {**configured, **_options(os.environ.get(VARIABLE, ""))}
-    wanted = [
+    switches = [
         _is_on(name, value)
         for name, value in options.items()
         if name == _ALL or name.startswith(_OUTPUT)
     ]
-    if not any(wanted):
+    if not any(switches):
         return None
     ignored = [name for name in options if not _is_known(name)]
     if ignored:

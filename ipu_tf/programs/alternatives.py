@@ -97,10 +97,10 @@ def _proportions(
     fitting, too_large = (min(shares), None) if now.fits else (None, max(shares))
     share = _LARGEST_SHARE if now.fits else _LEAST_SHARE
     for _ in range(1 + _HALVINGS):
-        changed = _planning(replanning, available_memory_proportion=share)
+        new_options = _planning(replanning, available_memory_proportion=share)
         fits = now.fits
-        if not tile_ops or _changes_a_plan(tile_ops, changed):
-            program = replanning.compiled(options=changed)
+        if not tile_ops or _changes_a_plan(tile_ops, new_options):
+            program = replanning.compiled(options=new_options)
             fits = program is not None and program.fits
             advice = _poplar_options("availableMemoryProportion", str(share))
             yield from _alternative("available_memory_proportion", advice, program)
@@ -144,11 +144,11 @@ def _accumulation(replanning: Replanning, deployment: Deployment) -> Iterator[Al
         return
     micro_batches = 2 * deployment.micro_batches
     kind = "pipelining" if deployment.stages > 1 else "gradient_accumulation"
-    changed = dataclasses.replace(deployment, micro_batches=micro_batches)
+    new_deployment = dataclasses.replace(deployment, micro_batches=micro_batches)
     yield from _alternative(
         "gradient_accumulation",
         f"model.set_{kind}_options(gradient_accumulation_steps_per_replica={micro_batches})",
-        replanning.compiled(deployment=changed),
+        replanning.compiled(deployment=new_deployment),
     )
 
 
@@ -161,20 +161,20 @@ def _schedules(
         depth = schedule_depth(schedule, deployment.ipus, training=training)
         if schedule == deployment.schedule or deployment.micro_batches % depth:
             continue
-        changed = dataclasses.replace(deployment, schedule=schedule)
+        new_deployment = dataclasses.replace(deployment, schedule=schedule)
         yield from _alternative(
             "schedule",
             f"model.set_pipelining_options(pipeline_schedule={schedule.capitalize()!r})",
-            replanning.compiled(deployment=changed),
+            replanning.compiled(deployment=new_deployment),
         )
     if training:
         recompute = not deployment.recompute
         mode = "RecomputeAndBackpropagateInterleaved" if recompute else "Auto"
-        changed = dataclasses.replace(deployment, recompute=recompute)
+        new_deployment = dataclasses.replace(deployment, recompute=recompute)
         yield from _alternative(
             "recompute",
             f"model.set_pipelining_options(recomputation_mode={mode!r})",
-            replanning.compiled(deployment=changed),
+            replanning.compiled(deployment=new_deployment),
         )
 
 
@@ -258,10 +258,10 @@ def _alternative(
 def _planning(replanning: Replanning, **changes: object) -> CompilerOptions:
     """Returns the options with a change of the planner's options for all products."""
     options = replanning.source.step.options
-    changed: dict[str, PlannerOptions] = {
+    fields: dict[str, PlannerOptions] = {
         name: dataclasses.replace(getattr(options, name), **changes) for name in ("conv", "matmul")
     }
-    return dataclasses.replace(options, **changed)  # type: ignore[arg-type]
+    return dataclasses.replace(options, **fields)  # type: ignore[arg-type]
 
 
 def _poplar_options(key: str, value: str) -> str:

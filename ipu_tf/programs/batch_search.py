@@ -46,16 +46,16 @@ class BatchSearch:
         fitting = max((n for n, p in self._programs.items() if p.fits), default=0)
         too_many = min((n for n, p in self._programs.items() if not p.fits), default=None)
         if len(self._programs) == 1:
-            wanted = self._first // 2 if fitting == 0 else self._first_guess()
+            samples = self._first // 2 if fitting == 0 else self._first_guess()
         else:
-            wanted = _round(self._prediction(fitting, too_many))
+            samples = _round(self._prediction(fitting, too_many))
             if too_many is None:
                 # A prediction that is known already is a little too small.
-                wanted = min(max(wanted, _next_round(fitting)), _GROWTH * fitting)
-            elif not fitting < wanted < too_many:
-                wanted = _round((fitting + too_many) // 2)
-        wanted = min(wanted, self._most)
-        return wanted if wanted and wanted not in self._programs and wanted > fitting else None
+                samples = min(max(samples, _next_round(fitting)), _GROWTH * fitting)
+            elif not fitting < samples < too_many:
+                samples = _round((fitting + too_many) // 2)
+        samples = min(samples, self._most)
+        return samples if samples and samples not in self._programs and samples > fitting else None
 
     def _first_guess(self) -> int:
         """Returns the samples with which the fullest tile is full if all that passes grows."""
@@ -63,8 +63,8 @@ class BatchSearch:
         tile = memory.fullest_tile
         always = sum(int(values[tile]) for values in memory.always_live.values())
         passing = max(1, int(memory.peak_tile_bytes[tile]) - always)
-        wanted = _round(int(self._first * (memory.limit_bytes - always) / passing + _HALF))
-        return min(max(wanted, _next_round(self._first)), _GROWTH * self._first)
+        samples = _round(int(self._first * (memory.limit_bytes - always) / passing + _HALF))
+        return min(max(samples, _next_round(self._first)), _GROWTH * self._first)
 
     def _prediction(self, fitting: int, too_many: int | None) -> int:
         """Returns the samples with which the fullest tile is full, from the two nearest known."""

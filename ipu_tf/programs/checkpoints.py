@@ -28,20 +28,22 @@ def with_cheapest_checkpoints(program: Program) -> Program:
     plain = marks.without_checkpoints(step.module)
     module = simplified_step(plain, recompute=False)
 
-    def changed(recompute: bool, checkpoints: tuple[str, ...], traced: Module = plain) -> Source:
-        wanted = dataclasses.replace(
+    def with_checkpoints(
+        recompute: bool, checkpoints: tuple[str, ...], traced: Module = plain
+    ) -> Source:
+        new_options = dataclasses.replace(
             step.options, out_of_memory="report", recompute=recompute, checkpoints=checkpoints
         )
         where = source.deployment and dataclasses.replace(
             source.deployment, recompute=recompute, checkpoints=(), keeps_checkpoints=True
         )
-        new = dataclasses.replace(step, options=wanted, module=traced)
+        new = dataclasses.replace(step, options=new_options, module=traced)
         return dataclasses.replace(source, step=new, deployment=where)
 
     def compiled(
         recompute: bool, checkpoints: tuple[str, ...], simplified: Module = module
     ) -> DeviceProgram:
-        new = changed(recompute, checkpoints)
+        new = with_checkpoints(recompute, checkpoints)
         return compile_simplified(
             simplified, new.step.options, step.plans, step.samples_per_run, new.deployment
         )
@@ -59,5 +61,7 @@ def with_cheapest_checkpoints(program: Program) -> Program:
     return dataclasses.replace(
         program,
         device=dataclasses.replace(found.program, notes=(*found.program.notes, *kept)),
-        source=changed(found.recompute, found.checkpoints, step.module if found.is_own else plain),
+        source=with_checkpoints(
+            found.recompute, found.checkpoints, step.module if found.is_own else plain
+        ),
     )

@@ -97,14 +97,14 @@ class DevicePlaces:
             sources: From the name of an operation to those that it reads.
         """
         for neighbours in (readers, sources):
-            seen, waiting = {op_name}, deque([op_name])
-            while waiting:
-                for name in neighbours(waiting.popleft()):
+            seen, worklist = {op_name}, deque([op_name])
+            while worklist:
+                for name in neighbours(worklist.popleft()):
                     if name in self._steps:
                         return name
                     if name not in seen:
                         seen.add(name)
-                        waiting.append(name)
+                        worklist.append(name)
         return ""
 
     def of(self, op_name: str, shape: Sequence[int], index: Sequence[int]) -> OpPlace | None:

@@ -64,11 +64,13 @@ class Replanning:
         self.spend(1)
         where = deployment or self.source.deployment
         step = self._step(options or self.source.step.options, where)
-        wanted = dataclasses.replace(options or step.options, out_of_memory="report")
+        new_options = dataclasses.replace(options or step.options, out_of_memory="report")
         same = ("target", "matmul", "conv")
-        replans = any(getattr(wanted, name) != getattr(step.options, name) for name in same)
-        changed = dataclasses.replace(step, options=wanted, plans={} if replans else step.plans)
-        return _compiled(changed, where)
+        replans = any(getattr(new_options, name) != getattr(step.options, name) for name in same)
+        new_step = dataclasses.replace(
+            step, options=new_options, plans={} if replans else step.plans
+        )
+        return _compiled(new_step, where)
 
     def with_samples(self, samples: int) -> DeviceProgram | None:
         """Returns the program with micro-batches of other samples; None if it cannot be traced.

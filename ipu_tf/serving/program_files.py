@@ -253,15 +253,15 @@ def save_with_description(
 def write_stock_graph(path: Path) -> None:
     """Replaces the tile ops in the file of a SavedModel's graph by stock ops."""
     saved = SavedModelProto.FromString(path.read_bytes())
-    changed = False
+    has_tile_ops = False
     for graph in saved.meta_graphs:
         for function in graph.graph_def.library.function:
-            changed |= make_stock(function)
+            has_tile_ops |= make_stock(function)
         ops = graph.meta_info_def.stripped_op_list.op
         known = [definition for definition in ops if not is_tile_op(definition.name)]
         graph.meta_info_def.stripped_op_list.ClearField("op")
         ops.extend(known)
-    if changed:
+    if has_tile_ops:
         path.write_bytes(saved.SerializeToString(deterministic=True))
         path.with_name(_FINGERPRINT).unlink(missing_ok=True)  # It is of the graph before.
 

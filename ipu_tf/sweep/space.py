@@ -79,9 +79,9 @@ def _check(name: str, value: Any) -> None:
     Raises:
         ValueError: It is of the wrong kind, or out of its range.
     """
-    is_right, wanted = _RULES[name]
+    is_right, rule = _RULES[name]
     if not is_right(value):
-        raise ValueError(f"Values of `{name}` of a sweep must be {wanted}. Received: {value!r}.")
+        raise ValueError(f"Values of `{name}` of a sweep must be {rule}. Received: {value!r}.")
 
 
 def _is_count(value: Any) -> bool:

@@ -63,9 +63,9 @@ def _up(level: int, width: int, links: dict[int, Any]) -> Any:
     def block(x: Any) -> Any:
         filters, name = width << (level - 1), f"up{level}"
         x = layers.Conv2DTranspose(filters, 2, 2, activation="relu", name=f"{name}_transpose")(x)
-        link, wanted = links[level], x.shape[1]
-        before = (link.shape[1] - wanted) // 2
-        crop = (before, link.shape[1] - wanted - before)
+        link, side = links[level], x.shape[1]
+        before = (link.shape[1] - side) // 2
+        crop = (before, link.shape[1] - side - before)
         link = layers.Cropping2D((crop, crop), name=f"{name}_crop")(link)
         x = layers.Concatenate(name=f"{name}_link")([link, x])
         return _convolutions(x, name, filters)

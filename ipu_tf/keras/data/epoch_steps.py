@@ -131,13 +131,13 @@ def _steps_of_replica(batches: int | None, use: DataUse) -> int:
     Raises:
         ValueError: Their number is unknown or zero.
     """
-    wanted = batches if use.steps is None else use.steps
-    if wanted is None:
+    epoch_batches = batches if use.steps is None else use.steps
+    if epoch_batches is None:
         raise ValueError(
             f"{use.subject}: Could not infer the size of the data. Pass `{use.steps_argument}`, or "
             "say how many batches the dataset has with `tf.data.experimental.assert_cardinality`."
         )
-    steps, rest = divmod(wanted, use.replicas)
+    steps, rest = divmod(epoch_batches, use.replicas)
     if not steps:
         _raise_no_step(batches, use)
     if rest:
@@ -146,7 +146,7 @@ def _steps_of_replica(batches: int | None, use: DataUse) -> int:
             "each of %d replicas.",
             use.subject,
             rest,
-            wanted,
+            epoch_batches,
             "" if use.steps is None else f" of `{use.steps_argument}`",
             use.replicas,
         )

@@ -161,13 +161,13 @@ class InfeedIterator:
 
 def stack_batch(batch: ArrayStructure, replicas: int) -> TensorStructure:
     """Returns a batch as an execution of one step, the same batch for every replica."""
-    leading = [1] if replicas == 1 else [1, replicas]
+    axes = [1] if replicas == 1 else [1, replicas]
 
     def stacked(leaf: TensorLike | None) -> tf.Tensor | None:
         if leaf is None:
             return None
         tensor = tf.convert_to_tensor(leaf)
-        return tf.broadcast_to(tensor, [*leading, *tensor.shape])
+        return tf.broadcast_to(tensor, [*axes, *tensor.shape])
 
     return tree.map_structure(stacked, batch)
 
@@ -182,13 +182,13 @@ def split_batch(batch: ArrayStructure, steps: int, replicas: int) -> TensorStruc
         steps: Steps of the execution.
         replicas: Number of replicas.
     """
-    leading = [steps] if replicas == 1 else [steps, replicas]
+    axes = [steps] if replicas == 1 else [steps, replicas]
 
     def split(leaf: TensorLike | None) -> tf.Tensor | None:
         if leaf is None:
             return None
         tensor = tf.convert_to_tensor(leaf)
         rows = tensor.shape[0] // (steps * replicas)
-        return tf.reshape(tensor, [*leading, rows, *tensor.shape[1:]])
+        return tf.reshape(tensor, [*axes, rows, *tensor.shape[1:]])
 
     return tree.map_structure(split, batch)

@@ -131,13 +131,13 @@ def check_equal(samples: dict[str, int], use: DataUse) -> None:
 
 def _advice(count: int, batch_size: int) -> str:
     """Returns advice for `count` samples that `batch_size` does not divide."""
-    fitting = largest_divisor(count, batch_size)
+    divisor = largest_divisor(count, batch_size)
     rest = count % batch_size
     if rest == count:
-        return f"Pass batch_size={fitting}."
+        return f"Pass batch_size={divisor}."
     drop = f"leave out the last {rest} samples"
     # A much smaller batch is rarely wanted.
-    return f"Pass batch_size={fitting}, or {drop}." if fitting > 1 else f"{drop.capitalize()}."
+    return f"Pass batch_size={divisor}, or {drop}." if divisor > 1 else f"{drop.capitalize()}."
 
 
 def check_dataset(dataset: tf.data.Dataset, use: DataUse) -> None:

@@ -37,15 +37,15 @@ def input_specs(
         ValueError: The model declares no inputs and none are given, or a shape is not static, or
             contradicts the declared one.
     """
-    declared = estimates_of(model).inputs if inputs is None else inputs
-    if declared is None:
+    declarations = estimates_of(model).inputs if inputs is None else inputs
+    if declarations is None:
         raise ValueError(
             f"Model '{model.name}' does not declare its inputs: it is neither functional nor a "
             "Sequential that begins with keras.Input. Call it on one (`x = keras.Input(...)`, "
             "`keras.Model(x, model(x))`), or pass `inputs=tf.TensorSpec(...)`."
         )
 
-    given = with_shapes(model, declared, batch_size, shapes) if shapes is not None else {}
+    given = with_shapes(model, declarations, batch_size, shapes) if shapes is not None else {}
 
     def spec(declaration: Any) -> tf.TensorSpec:
         name = getattr(declaration, "name", None) or "input"
@@ -54,7 +54,7 @@ def input_specs(
             return _static(given[name], declaration.dtype, what)
         return _batched(declaration, batch_size if batched else None, what)
 
-    return tree.map_structure(spec, declared)
+    return tree.map_structure(spec, declarations)
 
 
 def target_specs(

@@ -248,15 +248,15 @@ def _schedules(schedules: Sequence[Schedule]) -> tuple[Schedule, ...]:
     return tuple(schedules)
 
 
-def _recompute(wanted: bool | None, device: DeviceConfiguration) -> tuple[bool, ...]:
+def _recompute(option: bool | None, device: DeviceConfiguration) -> tuple[bool, ...]:
     """Returns the values to try for whether stages recompute activations.
 
     Raises:
         ValueError: Recomputation is ruled out, but the configuration requires it.
     """
     if not device.allow_recompute:
-        return (False, True) if wanted is None else (wanted,)
-    if wanted is False:
+        return (False, True) if option is None else (option,)
+    if option is False:
         raise ValueError(
             "`allow_recompute` of the configuration makes all pipelines recompute activations. "
             "Set it to False to train without recomputation. Received: recompute=False."

@@ -137,7 +137,7 @@ def _replicas_of_job(model: StatefulModel) -> int:
 def _recomputes(model: StatefulModel, mode: RecomputationMode = RecomputationMode.Auto) -> bool:
     """Returns whether a model recomputes activations: by its own options, else the pipeline's or
     the configuration's."""
-    wanted = model.ipu_training_state.recomputation.recompute
-    if wanted is not None:
-        return wanted
+    option = model.ipu_training_state.recomputation.recompute
+    if option is not None:
+        return option
     return mode is not RecomputationMode.Auto or device_configuration().allow_recompute

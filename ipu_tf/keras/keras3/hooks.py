@@ -222,10 +222,10 @@ class KerasHooks(IPUExtensions, keras.Model):
                 `PipelineStage` scopes.
         """
         super()._post_build()
-        given = self._build_shapes_dict or {}
-        if len(given) == 1 and GRAPHS.tensors_in(given):
-            (self.ipu_layer_calls.seen_inputs,) = given.values()
-        self._build_shapes_dict = shapes_of(given) if given else None
+        inputs = self._build_shapes_dict or {}
+        if len(inputs) == 1 and GRAPHS.tensors_in(inputs):
+            (self.ipu_layer_calls.seen_inputs,) = inputs.values()
+        self._build_shapes_dict = shapes_of(inputs) if inputs else None
         by_user = not keras_layer_path()  # Otherwise a call builds it, or a model around it.
         is_subclass = not isinstance(self, keras.Sequential | KerasFunctional)
         if by_user and is_subclass and self.ipu_training_state.assigned_stages is None:

@@ -138,15 +138,15 @@ class CaptureActivationGradientsBody(AnyKeras):
     @classmethod
     def _capturing(cls, layer: keras.layers.Layer, tag: str) -> keras.layers.Layer:
         """Returns a copy of a layer whose activation functions capture gradients."""
-        captured = {
+        activations = {
             argument: _CapturingActivation(function, f"{tag}_{argument}")
             for argument, function in cls._activations(layer).items()
         }
-        copied = type(layer).from_config({**layer.get_config(), **captured})
+        copy = type(layer).from_config({**layer.get_config(), **activations})
         if layer.built:
-            copied.build_from_config(layer.get_build_config())
-            copied.set_weights(layer.get_weights())
-        return copied
+            copy.build_from_config(layer.get_build_config())
+            copy.set_weights(layer.get_weights())
+        return copy
 
     @classmethod
     def _activations(cls, layer: keras.layers.Layer) -> dict[str, Callable[..., tf.Tensor]]:

@@ -160,24 +160,24 @@ def live_operations(function: tf.types.experimental.ConcreteFunction) -> collect
         function: A concrete function.
     """
     definitions = {f.signature.name: f for f in function.graph.as_graph_def().library.function}
-    waiting = [function.function_def]
+    worklist = [function.function_def]
     operations: collections.Counter[str] = collections.Counter()
     seen: set[str] = set()
-    while waiting:
-        for node in _live_nodes(waiting.pop()):
+    while worklist:
+        for node in _live_nodes(worklist.pop()):
             operations[node.op] += 1
             names = {f.name for value in node.attr.values() for f in functions_of(value)} - seen
-            waiting += [definitions[name] for name in names]
+            worklist += [definitions[name] for name in names]
             seen |= names
     return operations
 
 
 def _live_nodes(definition: FunctionDef) -> Iterator[NodeDef]:
     """Yields the nodes of a FunctionDef that its results or side effects need."""
-    waiting = {node.name: node for node in definition.node_def}
+    nodes = {node.name: node for node in definition.node_def}
     names = [*definition.ret.values(), *definition.control_ret.values()]
     while names:
-        node = waiting.pop(names.pop().removeprefix("^").partition(":")[0], None)
+        node = nodes.pop(names.pop().removeprefix("^").partition(":")[0], None)
         if node is not None:
             yield node
             names += node.input

@@ -108,7 +108,7 @@ class MethodData:
         if arguments["validation_split"] and arguments["validation_data"] is None:
             return MethodCall(arguments=arguments)  # Keras raises the error of the split.
         check_training(model, infeed)
-        moved = ("y", "sample_weight", "class_weight", "batch_size", "validation_batch_size")
+        of_infeed = ("y", "sample_weight", "class_weight", "batch_size", "validation_batch_size")
         read = {
             "x": infeed,
             "shuffle": False,
@@ -116,7 +116,7 @@ class MethodData:
             # Fewer than asked for while a script is tried out.
             "epochs": min(arguments["epochs"], arguments["initial_epoch"] + infeed.epochs),
         }
-        return MethodCall(arguments=arguments | dict.fromkeys(moved) | read, infeed=infeed)
+        return MethodCall(arguments=arguments | dict.fromkeys(of_infeed) | read, infeed=infeed)
 
     def _evaluate(self, model: StatefulModel, arguments: dict[str, Any]) -> MethodCall:
         infeed = arguments["x"]
@@ -130,9 +130,9 @@ class MethodData:
             batch_size=arguments["batch_size"],
             steps=arguments["steps"],
         )
-        moved = dict.fromkeys(("y", "sample_weight", "batch_size"))
+        of_infeed = dict.fromkeys(("y", "sample_weight", "batch_size"))
         read = {"x": infeed, "steps": infeed.schedule.steps}
-        return MethodCall(arguments=arguments | moved | read, infeed=infeed)
+        return MethodCall(arguments=arguments | of_infeed | read, infeed=infeed)
 
     def _predict(self, model: StatefulModel, arguments: dict[str, Any]) -> MethodCall:
         infeed = self._infeed(
@@ -170,42 +170,42 @@ class MethodData:
         **use: Any,
     ) -> Infeed:
         """Returns the infeed of a method's data; `use` gives the fields of `DataUse`."""
-        wanted = DataUse(model=model.name, **use)
-        if wanted.steps is not None:
-            argument = f"{wanted.subject}: `{wanted.steps_argument}`"
-            steps = lengths.positive_integer(wanted.steps, argument)
-            wanted = dataclasses.replace(wanted, steps=steps)
+        data_use = DataUse(model=model.name, **use)
+        if data_use.steps is not None:
+            argument = f"{data_use.subject}: `{data_use.steps_argument}`"
+            steps = lengths.positive_integer(data_use.steps, argument)
+            data_use = dataclasses.replace(data_use, steps=steps)
         loop = adapter_of(model).loop
         source = feeding.source(
             loop,
-            self._prepared(model, data, preparation.prepare, wanted),
-            wanted,
+            self._prepared(model, data, preparation.prepare, data_use),
+            data_use,
             shuffle=shuffle,
             class_weight=class_weight,
         )
-        step = STEP_OF_METHOD[wanted.method]
+        step = STEP_OF_METHOD[data_use.method]
         if not is_built_for(model, step):
             # Only a built model knows its pipeline stages, and so how many replicas fit.
             _build(model, step, execution.batch_spec(source.batches.dataset.element_spec))
             check_step(model, step)
-        wanted = dataclasses.replace(
-            wanted,
+        data_use = dataclasses.replace(
+            data_use,
             replicas=replicas_on_device(model),
             steps_per_execution=model.steps_per_execution,
         )
         depth = model.ipu_training_state.infeed.prefetch_depth
-        trains = wanted.method == "fit" and not wanted.part
+        trains = data_use.method == "fit" and not data_use.part
         if trains:
             check_update(model)
         infeed = feeding.infeed(
             loop,
             source,
-            wanted,
+            data_use,
             prefetch_depth=depth,
             of_update=steps_of_update(model) if trains else inference_depth(model),
         )
         if step != "predict_step":
-            check_equal_steps(infeed.schedule.steps, name=wanted.subject)
+            check_equal_steps(infeed.schedule.steps, name=data_use.subject)
         if not trains:
             check_inference_steps(model, infeed.schedule.steps_per_execution)
         return infeed

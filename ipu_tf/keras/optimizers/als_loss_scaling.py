@@ -166,8 +166,8 @@ class ALSOptimizerBody(AnyOptimizer):
                 "the step of the optimizer, or pass `captured_grads`. Received: no captured "
                 "gradients."
             )
-        counted = [] if self.captured_grads_only else [grad for grad in grads if grad is not None]
-        self._count(counted, captured_counts, scale)
+        gradients = [] if self.captured_grads_only else [grad for grad in grads if grad is not None]
+        self._count(gradients, captured_counts, scale)
         return [
             None if grad is None else keras.ops.divide(tf.cast(grad, tf.float32), scale)
             for grad in grads
@@ -191,21 +191,21 @@ class ALSOptimizerBody(AnyOptimizer):
         due = tf.equal(step, settings.update_frequency)
         before = tf.convert_to_tensor(self._histogram)
 
-        def counted() -> tf.Tensor:
+        def new_histogram() -> tf.Tensor:
             known = [before] if captured is None else [before, captured]
             counts = tf.add_n([*known, *map(self._counts, _half_precision(grads))])
             alpha = settings.lpf_alpha
             return alpha * before + (1.0 - alpha) * counts if alpha else counts
 
         if settings.accumulate_statistics_over_update_period:
-            histogram = counted()
+            histogram = new_histogram()
         else:
-            histogram = tf.cond(due, counted, lambda: before)
-        moved = tf.where(due, self._next_scale(histogram, scale), scale)
+            histogram = tf.cond(due, new_histogram, lambda: before)
+        new_scale = tf.where(due, self._next_scale(histogram, scale), scale)
         self._previous_scale.assign(
-            tf.where(tf.equal(moved, scale), tf.convert_to_tensor(self._previous_scale), scale)
+            tf.where(tf.equal(new_scale, scale), tf.convert_to_tensor(self._previous_scale), scale)
         )
-        self.dynamic_scale.assign(moved)
+        self.dynamic_scale.assign(new_scale)
         self._histogram.assign(tf.where(due, tf.zeros_like(histogram), histogram))
         self._counter.assign(tf.where(due, 0, step))
 
@@ -220,9 +220,9 @@ class ALSOptimizerBody(AnyOptimizer):
         factor = tf.where(
             share < settings.ratio_threshold, float(self.increase_factor), self.decrease_factor
         )
-        moved = scale * factor
-        inside = tf.logical_and(moved >= 1.0, moved < settings.max_loss_scaling_factor)
-        return tf.where(inside, moved, scale)
+        new_scale = scale * factor
+        inside = tf.logical_and(new_scale >= 1.0, new_scale < settings.max_loss_scaling_factor)
+        return tf.where(inside, new_scale, scale)
 
     def reset(self) -> None:
         """Restarts the loss scaling: the initial factor, no counts."""

@@ -287,20 +287,20 @@ def _post_order(
         outputs: The tensors.
         stop: Identities of tensors that are given and not computed.
     """
-    waiting = [(node, False) for node in _producers(graphs, reversed(outputs), stop)]
+    worklist = [(node, False) for node in _producers(graphs, reversed(outputs), stop)]
     done: set[int] = set()
     order = []
-    while waiting:
-        node, operands_done = waiting.pop()
+    while worklist:
+        node, operands_done = worklist.pop()
         if id(node) in done:
             continue
         if operands_done:
             done.add(id(node))
             order.append(node)
         else:
-            waiting.append((node, True))
+            worklist.append((node, True))
             operands = reversed(graphs.operands_of(node))
-            waiting += [(other, False) for other in _producers(graphs, operands, stop)]
+            worklist += [(other, False) for other in _producers(graphs, operands, stop)]
     return order
 
 

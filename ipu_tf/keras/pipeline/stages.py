@@ -98,10 +98,10 @@ def _stages(
 def _check_matches(
     model: GraphModel, call: Invocation, assignment: Any, subject: str, order: list[str]
 ) -> None:
-    expected = _classes(model)[call.parts is not None]
-    if type(assignment) is not expected:
+    kind = _classes(model)[call.parts is not None]
+    if type(assignment) is not kind:
         raise ValueError(
-            f"{subject}: the assignment must be an instance of `{expected.__name__}`. "
+            f"{subject}: the assignment must be an instance of `{kind.__name__}`. "
             f"Received: {assignment!r} of type {type(assignment).__name__}."
         )
     layer = assignment.nested_model if call.parts is not None else assignment.layer

@@ -146,8 +146,8 @@ class GradientAccumulator:
     def _multiply(self, total: tf.Variable, factor: tf.Tensor, group: tf.Tensor) -> None:
         factor = tf.cast(factor, total.dtype)
         if self._are_apart:
-            kept = tf.gather(total, group) * factor
-            total.scatter_update(tf.IndexedSlices(kept[tf.newaxis], group[tf.newaxis]))
+            product = tf.gather(total, group) * factor
+            total.scatter_update(tf.IndexedSlices(product[tf.newaxis], group[tf.newaxis]))
         else:
             total.assign(total * factor)
 
@@ -190,17 +190,17 @@ class CapturedGradientCounts:
         Raises:
             NotImplementedError: The optimizer takes the gradients themselves.
         """
-        captured = grad_util_ops.take_captured_gradients()
-        if captured and not hasattr(self._optimizer, "count_captured"):
+        gradients = grad_util_ops.take_captured_gradients()
+        if gradients and not hasattr(self._optimizer, "count_captured"):
             raise NotImplementedError(
                 f"Optimizer '{self._optimizer.name}' takes captured gradients, which do not "
                 "outlive the program of their micro-batch. Train without gradient accumulation, "
                 "replicas and stages, or with an ALSOptimizer, which counts them. Received: "
-                f"gradients captured as {', '.join(captured)}."
+                f"gradients captured as {', '.join(gradients)}."
             )
-        if captured:
+        if gradients:
             self._present = True
-            self._counts.assign_add(self._optimizer.count_captured(captured))
+            self._counts.assign_add(self._optimizer.count_captured(gradients))
 
     def arguments(self) -> dict[str, tf.Tensor]:
         """Returns the further arguments of the optimizer's `apply_gradients`."""

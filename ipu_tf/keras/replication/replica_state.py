@@ -114,8 +114,8 @@ class ReplicaState:
     def broadcast_changes(self) -> None:
         """Gives every replica the values of those variables that were changed from outside."""
         for variable, values, is_seed in self._all():
-            changed = _differ(tf.convert_to_tensor(variable), self._last(values, is_seed))
-            values.assign(tf.where(changed, self._spread(variable, is_seed), values))
+            differences = _differ(tf.convert_to_tensor(variable), self._last(values, is_seed))
+            values.assign(tf.where(differences, self._spread(variable, is_seed), values))
 
     def load(self, replica: tf.Tensor) -> None:
         """Sets the variables to the values of a replica, an int32 scalar."""

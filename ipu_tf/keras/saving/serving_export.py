@@ -81,12 +81,12 @@ def export_model(
 def _specs(model: StatefulModel, batch_size: int | None) -> SpecStructure:
     """Returns the specs of a batch of a model's inputs, in the model's structure."""
     estimate = estimates_of(model)
-    declared, seen = estimate.inputs, None
-    if declared is None:
+    inputs, seen = estimate.inputs, None
+    if inputs is None:
         seen = model.ipu_layer_calls.seen_inputs  # They have types, too.
         seen = estimate.built_inputs if seen is None else seen
     if batch_size is None:
-        batch_size = _known_batch_size(model, declared if seen is None else seen)
+        batch_size = _known_batch_size(model, inputs if seen is None else seen)
     positive_integer(batch_size, "`export_for_ipu_serving`: `batch_size`")
     if seen is None:
         return input_specs(model, batch_size)

@@ -105,8 +105,8 @@ class WeightUpdate:
             warnings.warn("The model does not have any trainable weights.", stacklevel=2)
             return
         pairs = zip(self.accumulator.gradients(), self._weights, strict=True)
-        captured = {} if self._gradient_counts is None else self._gradient_counts.arguments()
-        step_scopes.optimizer_of(self._model).apply(pairs, **captured)
+        counts = {} if self._gradient_counts is None else self._gradient_counts.arguments()
+        step_scopes.optimizer_of(self._model).apply(pairs, **counts)
 
     def _loss_and_logs(
         self,

@@ -60,8 +60,8 @@ class TfKerasEstimate:
         def call(x: TensorStructure) -> TensorStructure:
             return adapter_of(self.model).outputs(x, training=False)
 
-        traced = tf.function(call, autograph=False).get_concrete_function(inputs)
-        return traced.structured_outputs
+        function = tf.function(call, autograph=False).get_concrete_function(inputs)
+        return function.structured_outputs
 
     @contextlib.contextmanager
     def with_new_optimizer(self) -> Iterator[None]:

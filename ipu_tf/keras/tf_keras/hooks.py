@@ -54,11 +54,11 @@ def _on_ipu(name: str) -> Callable[..., object]:
 
 def _build_for_batch(model: TfKerasHooks, step: str, arguments: Mapping[str, Any]) -> None:
     """Builds what a step on one batch of arrays uses, which tf_keras makes while it runs."""
-    given = [arguments.get(role) for role in ROLES]
-    while given[-1] is None:  # A step of the model's own takes as many parts as are given.
-        given.pop()
-    batch = batch_spec(tuple(given))
-    are_arrays = all(spec is not None for spec in tree.flatten(batch_spec(given[0])))
+    parts = [arguments.get(role) for role in ROLES]
+    while parts[-1] is None:  # A step of the model's own takes as many parts as are given.
+        parts.pop()
+    batch = batch_spec(tuple(parts))
+    are_arrays = all(spec is not None for spec in tree.flatten(batch_spec(parts[0])))
     if are_arrays and not is_built_for(model, step):
         build_by_tracing(model, step, batch)
 

@@ -31,6 +31,6 @@ def thread_variables(cores: int, environment: Mapping[str, str]) -> dict[str, st
         cores: The number of its cores.
         environment: Its environment, whose own choice of threads stays.
     """
-    wanted = {name: str(cores) for name in _THREADS_OF_CORES}
-    wanted[_OPERATIONS] = str(max(cores, _LEAST_OPERATIONS))
-    return {name: value for name, value in wanted.items() if not environment.get(name)}
+    variables = {name: str(cores) for name in _THREADS_OF_CORES}
+    variables[_OPERATIONS] = str(max(cores, _LEAST_OPERATIONS))
+    return {name: value for name, value in variables.items() if not environment.get(name)}

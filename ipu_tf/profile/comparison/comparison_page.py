@@ -63,17 +63,17 @@ def _section(program: ProgramComparison) -> Section:
 
 def _charts(program: ProgramComparison) -> Sequence[Chart]:
     """Returns the layers that changed most, as bars; none if no layer changed."""
-    changed = [entry for entry in program.layers if entry.verdict != "same"][:_TOP_LAYERS]
-    if not changed:
+    differences = [entry for entry in program.layers if entry.verdict != "same"][:_TOP_LAYERS]
+    if not differences:
         return ()
-    names = [entry.name or _NO_LAYER for entry in changed]
+    names = [entry.name or _NO_LAYER for entry in differences]
     place = program.words.place
-    most, saved = names[0], (changed[0].after or 0) - (changed[0].before or 0)
+    most, saved = names[0], (differences[0].after or 0) - (differences[0].before or 0)
     bars = [
         {
             "type": "bar",
             "name": name,
-            "data": [getattr(entry, field) or 0 for entry in changed],
+            "data": [getattr(entry, field) or 0 for entry in differences],
         }
         for name, field in (("before", "before"), ("after", "after"))
     ]
@@ -91,7 +91,7 @@ def _charts(program: ProgramComparison) -> Sequence[Chart]:
                 "series": bars,
             },
             units={"x": "cycles"},
-            height=120 + 28 * len(changed),
+            height=120 + 28 * len(differences),
         ),
     )
 

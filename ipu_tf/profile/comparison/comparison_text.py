@@ -59,13 +59,13 @@ def lines(
 def _program_lines(program: ProgramComparison) -> Iterator[str]:
     yield program_title(program)
     for name in TABLES:
-        changed = [entry for entry in getattr(program, name) if entry.verdict != "same"]
-        shown = changed[:_TOP_LAYERS] if name == "layers" else changed
+        differences = [entry for entry in getattr(program, name) if entry.verdict != "same"]
+        shown = differences[:_TOP_LAYERS] if name == "layers" else differences
         if not shown:
             continue
         title = title_of(name, program.words.place)
-        if len(shown) < len(changed):
-            title += f" ({len(shown)} of {len(changed)} that changed)"
+        if len(shown) < len(differences):
+            title += f" ({len(shown)} of {len(differences)} that changed)"
         yield ""
         yield from (f"  {line}" for line in table((title, *_HEADER), map(_row, shown)))
 

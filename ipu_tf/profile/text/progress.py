@@ -47,8 +47,8 @@ def showing_progress(stream: TextIO) -> Iterator[None]:
 
 def showing_progress_on_terminal() -> contextlib.AbstractContextManager[None]:
     """Shows progress on the error output if it is a terminal, unless TF_POPLAR_FLAGS differs."""
-    wanted = poplar_flags().show_progress_bar
-    if sys.stderr is None or wanted == "false" or (wanted == "auto" and not sys.stderr.isatty()):
+    option = poplar_flags().show_progress_bar
+    if sys.stderr is None or option == "false" or (option == "auto" and not sys.stderr.isatty()):
         return contextlib.nullcontext()
     return showing_progress(sys.stderr)
 
