@@ -6,12 +6,14 @@ objects that begins with an underscore; a test over the syntax tree keeps it so.
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
 import optree
+import tensorflow as tf
 
 # Keras exports no name for the class of functional models, nor its test for their arguments.
 from keras.src.models.functional import Functional as KerasFunctional
@@ -92,11 +94,26 @@ def application_builder(module: str, name: str) -> Callable[..., keras.Model]:
     return found
 
 
-def register_mapping(kind: type) -> None:
-    """Makes Keras' structures of the objects of a subclass of `dict`, for good.
+def register_mappings_in(structure: object) -> bool:
+    """Makes Keras' structures of the mappings in a structure that Keras takes for leaves, for good.
 
-    The children are in the order of their sorted keys. Keras' own registration takes classes with
-    methods for it. Relies on the namespace "keras", in which Keras looks for structures.
+    Returns whether there are any. Keras' own registration takes classes with methods for it.
+    Relies on the namespace "keras", in which Keras looks for structures.
+    """
+    found = False
+    for leaf in keras.tree.flatten(structure):
+        if isinstance(leaf, Mapping) and not tf.is_tensor(leaf):
+            _register_mapping(type(leaf))
+            register_mappings_in(leaf)
+            found = True
+    return found
+
+
+@functools.cache
+def _register_mapping(kind: type) -> None:
+    """Makes structures of the objects of a mapping; the children are in the order of sorted keys.
+
+    Relies on the namespace "keras".
     """
 
     def flattened(mapping: Any) -> tuple[list[object], tuple[str, ...]]:

@@ -160,13 +160,21 @@ def test_the_gradients_of_a_subclass_are_accumulated_for_a_scripts_optimizer():
         np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-6)
 
 
-def test_an_own_train_step_with_replicas_is_refused():
-    with strategy_of(2).scope():
-        model = OwnSteps()
-        model.compile("sgd", "mse", steps_per_execution=2)
-        message = "The function `train_step` for the model own_steps.* has been overridden"
-        with pytest.raises(RuntimeError, match=message):
-            model.fit(TOKENS, Y, batch_size=8)
+@pytest.mark.slow
+def test_own_train_steps_of_micro_batches_and_replicas_are_those_of_a_batch():
+    """The sum over two replicas is the mean at half the rate."""
+
+    def setup(model):
+        model.set_gradient_accumulation_options(2, gradient_accumulation_reduction_method="mean")
+
+    how = {"x": TOKENS, "shuffle": False, "epochs": 2}
+    make = tf_keras.optimizers.SGD
+    ours, _ = trained(
+        strategy_of(2), OwnSteps, lambda: make(0.05), setup=setup, steps=6, batch_size=4, **how
+    )
+    stock, _ = trained(None, OwnSteps, lambda: make(0.1), batch_size=16, **how)
+    for part in ("table", "last"):  # The sums of the metric are each replica's.
+        check_equal_weights(getattr(ours, part), getattr(stock, part))
 
 
 def test_a_subclass_without_call_is_refused():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-import keras
-import tensorflow as tf
-
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
-from ipu_tf.internals.keras import KerasFunctional, keras_backend, register_mapping
+from ipu_tf.internals.keras import KerasFunctional, keras_backend, register_mappings_in
 from ipu_tf.internals.patches import Patch, Wrap
 
 _INFERRED_RESULTS = Patch(
@@ -28,7 +25,7 @@ def _own_mappings(notify: Notify) -> Wrap:
         def compute_output_spec(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             def register_result(*inner_args: Any, **inner_kwargs: Any) -> Any:
                 result = call(*inner_args, **inner_kwargs)
-                if _register_in(result):
+                if register_mappings_in(result):
                     notify()
                 return result
 
@@ -41,18 +38,7 @@ def _own_mappings(notify: Notify) -> Wrap:
 
 def _model_of_mappings(call: Call) -> bool:
     """Registers the mappings among the tensors at the ends of a functional model."""
-    return _register_in((call.args, call.kwargs))
-
-
-def _register_in(structure: Any) -> bool:
-    """Registers the mappings in a structure that Keras takes for leaves; returns whether any is."""
-    found = False
-    for leaf in keras.tree.flatten(structure):
-        if isinstance(leaf, Mapping) and not tf.is_tensor(leaf):
-            register_mapping(type(leaf))
-            found = True
-            _register_in(leaf)
-    return found
+    return register_mappings_in((call.args, call.kwargs))
 
 
 SPELLINGS = (

@@ -6,8 +6,10 @@ its own: it is made where it is needed, once for a trace or a call of `fit`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -18,6 +20,9 @@ from ipu_tf.keras.adapters.loops import LoopAdapter
 
 Weight: TypeAlias = tf.Variable
 """A weight as its Keras holds it: Keras 3 has variables of its own around TensorFlow's."""
+
+HoldUpdate: TypeAlias = Callable[[Sequence[tuple[Gradient, Weight]]], None]
+"""Takes the gradients of an update, each with its weight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,13 @@ class OptimizerAdapter(Protocol):
     def update(self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]) -> None:
         """Updates weights by the gradients of a scaled loss; see `gradients`."""
 
+    def holding_updates(self, hold: HoldUpdate) -> AbstractContextManager[None]:
+        """Returns a context in which a script's calls of the optimizer update nothing.
+
+        Args:
+            hold: Gets the gradients and weights of each call.
+        """
+
 
 class ModelAdapter(Protocol):
     """A model of some Keras."""
@@ -93,6 +105,10 @@ class ModelAdapter(Protocol):
     @property
     def optimizer(self) -> OptimizerAdapter | None:
         """The optimizer, None before `compile`."""
+
+    @property
+    def optimizers(self) -> Sequence[OptimizerAdapter]:
+        """The optimizers that are attributes of it, and those that they wrap."""
 
     @property
     def has_call(self) -> bool:
@@ -185,6 +201,26 @@ def optimizers_held_by(model: object, kinds: type | tuple[type, ...]) -> Iterato
             while isinstance(item, kinds):
                 yield item
                 item = getattr(item, "inner_optimizer", None)
+
+
+@contextlib.contextmanager
+def replaced_methods(owner: object, **methods: Callable[..., object]) -> Iterator[None]:
+    """Replaces methods of one object while the context is open.
+
+    Args:
+        owner: An object of some Keras, which would track what is set as an attribute.
+        **methods: The functions to call, without the object.
+    """
+    attributes = vars(owner)
+    around = {name: attributes[name] for name in methods if name in attributes}
+    for name, method in methods.items():
+        attributes[name] = tf.autograph.experimental.do_not_convert(method)
+    try:
+        yield
+    finally:
+        for name in methods:
+            attributes.pop(name, None)
+        attributes.update(around)
 
 
 @functools.singledispatch

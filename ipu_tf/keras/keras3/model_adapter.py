@@ -51,6 +51,12 @@ class Keras3Model:
         return None if own is None else Keras3Optimizer(own)
 
     @property
+    def optimizers(self) -> list[Keras3Optimizer]:
+        """The optimizers that are attributes of it, and those that they wrap."""
+        held = optimizers_held_by(self.stock, keras.optimizers.Optimizer)
+        return [Keras3Optimizer(one) for one in held]
+
+    @property
     def has_call(self) -> bool:
         """Whether its class defines the computation of outputs."""
         stock = inspect.getattr_static(keras.Model, "call")
@@ -146,8 +152,8 @@ class Keras3Model:
 
     def adopt_optimizers(self) -> None:
         """Makes the optimizers of the model belong to its strategy, also those made outside."""
-        for optimizer in optimizers_held_by(self.stock, keras.optimizers.Optimizer):
-            set_strategy_of(optimizer, self.stock.distribute_strategy)
+        for optimizer in self.optimizers:
+            set_strategy_of(optimizer.stock, self.stock.distribute_strategy)
 
     def is_built_for(self, step: str) -> bool:
         """Returns whether the variables exist that a step uses: all steps use the same."""

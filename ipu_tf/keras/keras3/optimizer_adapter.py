@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import cast
 
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras_optimizers import variables_trained_by
 from ipu_tf.internals.structures import Gradient, TensorStructure
-from ipu_tf.keras.adapters.models import Weight
+from ipu_tf.keras.adapters.models import HoldUpdate, Weight, replaced_methods
 from ipu_tf.ops import grad_util_ops
 from ipu_tf.programs.op_names import LOSS
 
@@ -66,6 +68,27 @@ class Keras3Optimizer:
                 return
         pairs = zip(self.gradients(tape, loss, weights), weights, strict=True)
         self.apply(pairs, **self._captured())
+
+    def holding_updates(self, hold: HoldUpdate) -> AbstractContextManager[None]:
+        """Returns a context in which `apply` and `apply_gradients` update nothing."""
+
+        def apply_gradients(
+            grads_and_vars: Iterable[tuple[Gradient, Weight]], **_: object
+        ) -> object:
+            hold(list(grads_and_vars))
+            return self.stock.iterations
+
+        def apply(
+            grads: Sequence[Gradient], trainable_variables: Sequence[Weight] | None = None
+        ) -> None:
+            given = (
+                variables_trained_by(self.stock)
+                if trainable_variables is None
+                else trainable_variables
+            )
+            hold(list(zip(grads, given, strict=True)))
+
+        return replaced_methods(self.stock, apply=apply, apply_gradients=apply_gradients)
 
     def _captured(self) -> dict[str, TensorStructure]:
         """Returns the captured gradients if it is a script's that says that it takes them."""

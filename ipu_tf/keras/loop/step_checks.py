@@ -1,14 +1,15 @@
 """Checks that the loop can run the step that a user's model defines.
 
-The loop runs such a step as a whole. Pipelines split a step. So do gradient accumulation and
-replicas with the step of training: they compute gradients and update the weights in separate
-programs.
+The loop runs such a step as a whole. Pipelines split a step, and replicas that share the statistics
+of batch normalization run as one batch. Gradient accumulation and replicas take the step of
+training apart at its update; see `held_updates.py`.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
+from ipu_tf import config
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import pipeline_of_model
 from ipu_tf.keras.replication.replica_state import replication_factor
@@ -46,7 +47,7 @@ def check_step(model: StatefulModel, step: str) -> None:
             model,
             step,
             why="The IPU runs the step of a model as it is, unless it has to compute gradients "
-            "and update weights apart, or stage by stage. Here it has to: the model "
+            "stage by stage, or of several replicas in one batch. Here it has to: the model "
             f"{obstacle}.",
         )
 
@@ -101,11 +102,11 @@ def _obstacle_to_own(model: StatefulModel, step: str) -> str | None:
         return "is a pipeline"
     if step != "train_step":
         return None
-    accumulated = model.ipu_training_state.accumulation.steps_per_replica
-    if accumulated > 1:
-        return f"accumulates the gradients of {accumulated} micro-batches"
     replicas = replication_factor(model.distribute_strategy, 1) * instances().count
-    return f"has {replicas} replicas" if replicas > 1 else None
+    group = config.device_configuration().batch_norm_replica_group_size
+    if replicas == 1 or group == 1:
+        return None
+    return f"has replicas that share the statistics of batch normalization, {group} in a group"
 
 
 def _is_pipelined(model: StatefulModel) -> bool:

@@ -14,7 +14,7 @@ _GIVEN_BY_KERAS = ("training", "mask")
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_SWITCH_OFF = (
+SWITCH_OFF = (
     "To use the function of the model, set `enable_keras_extensions=False` when the strategy is "
     "made: IPUStrategy(enable_keras_extensions=False)."
 )
@@ -56,7 +56,7 @@ def check_not_overridden(model: StatefulModel, name: str, *, why: str) -> None:
     if is_overridden(model, name):
         raise RuntimeError(
             f"The function `{name}` for the model {model.name} has been overridden. {why} "
-            f"{_SWITCH_OFF}"
+            f"{SWITCH_OFF}"
         )
 
 

@@ -12,18 +12,22 @@ import functools
 import types
 import warnings
 from collections.abc import Callable
+from typing import cast
 
 import tensorflow as tf
 from keras import tree
 
 from ipu_tf.feeds import shared_programs
-from ipu_tf.internals.structures import SpecStructure, TensorStructure
+from ipu_tf.internals.structures import Gradient, SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.models import ModelAdapter, StepBatch
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, GradientAccumulator
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps import step_scopes
-from ipu_tf.keras.steps.device_function import run_with
+from ipu_tf.keras.steps.device_function import Step, run_with
+from ipu_tf.keras.steps.held_updates import gradients_of_own_step
+from ipu_tf.keras.steps.own_steps import has_own, own_step
+from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.programs.update_runs import UpdateRuns
 from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from ipu_tf.runtime.programs import device_programs
@@ -45,6 +49,8 @@ class WeightUpdate:
         self._model = model
         self._replicas = replicas
         self._weights = list(model.trainable_weights)
+        stock = cast("StatefulModel", model.stock)
+        self._own_step = own_step(stock, "train_step") if has_own(stock, "train_step") else None
         self.accumulator = GradientAccumulator(
             model.variables_of(self._weights),
             accumulation,
@@ -79,6 +85,19 @@ class WeightUpdate:
         self, batch: TensorStructure, group: tf.Tensor, micro_batch: tf.Tensor
     ) -> TensorStructure:
         """Adds the gradients of a group's micro-batches; see `TrainingSteps.step`."""
+        if self._own_step is None:
+            gradients, logs = self._of_group(batch, group)
+        else:
+            gradients, logs = self._of_own_step(self._own_step, batch, group)
+        self.accumulator.add(gradients, micro_batch, group)
+        if self._gradient_counts is not None:
+            self._gradient_counts.add()
+        return tree.map_structure(lambda *values: tf.stack(values), *logs)
+
+    def _of_group(
+        self, batch: TensorStructure, group: tf.Tensor
+    ) -> tuple[list[Gradient], list[TensorStructure]]:
+        """Returns the gradients of a group's micro-batches, and the logs of its replicas."""
         model = self._model
         x, _, _ = model.unpacked(batch)
         logs = []
@@ -94,10 +113,19 @@ class WeightUpdate:
             loss = step_scopes.scaled(model, tf.add_n(losses) if len(losses) > 1 else losses[0])
         values = model.variables_of(self._weights)
         gradients = step_scopes.optimizer_of(model).gradients(tape, loss, values) if values else []
-        self.accumulator.add(gradients, micro_batch, group)
-        if self._gradient_counts is not None:
-            self._gradient_counts.add()
-        return tree.map_structure(lambda *values: tf.stack(values), *logs)
+        return gradients, logs
+
+    def _of_own_step(
+        self, step: Step, batch: TensorStructure, group: tf.Tensor
+    ) -> tuple[list[Gradient], list[TensorStructure]]:
+        """Returns what `_of_group` returns, of a group of one, by the step of the model's own."""
+        metrics = self._replicas.metrics
+        if metrics is not None:
+            metrics.load(group)
+        gradients, logs = gradients_of_own_step(self._model, step, batch)
+        if metrics is not None:
+            metrics.store(group)
+        return gradients, [logs]
 
     def apply(self) -> None:
         """Applies the accumulated gradients with the optimizer."""

@@ -12,6 +12,7 @@ from keras import tree
 
 from ipu_tf.internals import patches
 from ipu_tf.internals.autograph import autograph
+from ipu_tf.internals.keras import register_mappings_in
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tf_keras import counter_of, is_compiled, steps_variable_of
 from ipu_tf.keras.adapters.loops import Logs
@@ -191,7 +192,9 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().predict_step(data)
         with autograph():
-            return super().predict_step(data)
+            predictions = super().predict_step(data)
+        register_mappings_in(predictions)
+        return predictions
 
     def reset_metrics(self) -> None:
         """Resets the metrics of every replica."""

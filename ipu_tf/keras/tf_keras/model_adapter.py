@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras
 
 from ipu_tf.internals.autograph import autograph
+from ipu_tf.internals.keras import register_mappings_in
 from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.internals.tf_keras import check_loss, layers_within, set_strategy_of
 from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of, optimizers_held_by
@@ -43,6 +44,12 @@ class TfKerasModel:
         """The optimizer, None before `compile`."""
         own = self.stock.optimizer
         return None if own is None else TfKerasOptimizer(own)
+
+    @property
+    def optimizers(self) -> list[TfKerasOptimizer]:
+        """The optimizers that are attributes of it, and those that they wrap."""
+        kinds = tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimizer
+        return [TfKerasOptimizer(one) for one in optimizers_held_by(self.stock, kinds)]
 
     @property
     def has_call(self) -> bool:
@@ -86,7 +93,9 @@ class TfKerasModel:
 
         def step(model: tf_keras.Model, data: TensorStructure) -> TensorStructure:
             with autograph():
-                return cast("TensorStructure", getattr(model, name)(data))
+                results = getattr(model, name)(data)
+            register_mappings_in(results)
+            return cast("TensorStructure", results)
 
         step.__name__ = name
         return types.MethodType(step, self.stock)
@@ -101,7 +110,9 @@ class TfKerasModel:
     def outputs(self, x: TensorStructure, *, training: bool) -> TensorStructure:
         """Returns the outputs of the model; AutoGraph converts the `call` of layers, as always."""
         with autograph():
-            return cast("TensorStructure", self.stock(x, training=training))
+            outputs = self.stock(x, training=training)
+        register_mappings_in(outputs)
+        return cast("TensorStructure", outputs)
 
     def loss(self, batch: StepBatch, *, training: bool) -> tf.Tensor:
         """Returns the loss, that of layers included, in the scope of losses.
@@ -147,9 +158,8 @@ class TfKerasModel:
 
     def adopt_optimizers(self) -> None:
         """Makes the optimizers of the model belong to its strategy, also those made outside."""
-        kinds = tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimizer
-        for optimizer in optimizers_held_by(self.stock, kinds):
-            set_strategy_of(optimizer, self.stock.distribute_strategy)
+        for optimizer in self.optimizers:
+            set_strategy_of(optimizer.stock, self.stock.distribute_strategy)
 
     def is_built_for(self, step: str) -> bool:
         """Returns whether the variables exist that a step, such as "train_step", uses."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -11,7 +12,7 @@ import tf_keras
 
 from ipu_tf.internals.structures import Gradient, TensorStructure
 from ipu_tf.internals.tf_keras import dense, own_minimize
-from ipu_tf.keras.adapters.models import Weight
+from ipu_tf.keras.adapters.models import HoldUpdate, Weight, replaced_methods
 from ipu_tf.keras.tf_keras import loss_scaling
 from ipu_tf.keras.tf_keras.layer_calls import update, work
 from ipu_tf.programs.op_names import LOSS
@@ -68,6 +69,18 @@ class TfKerasOptimizer:
             self.stock.minimize(loss, weights, tape=tape)
             return
         self.apply(zip(self.gradients(tape, loss, weights), weights, strict=True))
+
+    def holding_updates(self, hold: HoldUpdate) -> AbstractContextManager[None]:
+        """Returns a context in which `apply_gradients` and `minimize` update nothing."""
+
+        def apply_gradients(
+            grads_and_vars: Iterable[tuple[Gradient, Weight]], *_: object, **__: object
+        ) -> object:
+            gradients, weights = zip(*grads_and_vars, strict=True)
+            hold(list(zip(dense(gradients), weights, strict=True)))
+            return self.stock.iterations
+
+        return replaced_methods(self.stock, apply_gradients=apply_gradients)
 
     def _unaggregated(self) -> dict[str, bool]:
         """Returns the argument by which gradients, those of all replicas, are not summed again.

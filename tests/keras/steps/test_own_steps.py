@@ -179,7 +179,9 @@ def test_optimizers_may_be_made_outside_of_the_scope(strategy, kind):
 
 
 def accumulating(model):
-    model.set_gradient_accumulation_options(gradient_accumulation_steps_per_replica=2)
+    model.set_gradient_accumulation_options(
+        gradient_accumulation_steps_per_replica=2, gradient_accumulation_reduction_method="mean"
+    )
 
 
 def pipelined(model):
@@ -188,8 +190,6 @@ def pipelined(model):
 
 
 OBSTACLES = [
-    ("fit", 1, accumulating, "accumulates the gradients of 2 micro-batches"),
-    ("fit", 2, lambda model: None, "has 2 replicas"),
     ("fit", 2, pipelined, "is a pipeline"),
     ("evaluate", 2, pipelined, "is a pipeline"),
     ("predict", 2, pipelined, "is a pipeline"),
@@ -216,18 +216,22 @@ def test_steps_that_would_be_taken_apart_are_refused(method, ipus, configure, ob
 
 @pytest.mark.parametrize("within", ["__init__", "call"])
 def test_stages_of_a_model_that_only_its_step_builds_are_refused(within):
-    def stage_in(place):
-        return PipelineStage(1) if place == within else tf.name_scope("none")
+    def stage_in(place, stage):
+        return PipelineStage(stage) if place == within else tf.name_scope("none")
 
     class Staged(keras.Model):
         def __init__(self):
             super().__init__()
-            with stage_in("__init__"):
+            with stage_in("__init__", 0):
+                self.hidden = keras.layers.Dense(4)
+            with stage_in("__init__", 1):
                 self.dense = keras.layers.Dense(CLASSES)
 
         def call(self, inputs):
-            with stage_in("call"):
-                return self.dense(inputs)
+            with stage_in("call", 0):
+                hidden = self.hidden(inputs)
+            with stage_in("call", 1):
+                return self.dense(hidden)
 
         def train_step(self, data):
             return {"mean": tf.reduce_mean(self(data[0]))}
@@ -303,11 +307,12 @@ def test_estimates_with_targets_are_of_the_own_step(strategy):
 
 def test_what_fit_refuses_is_not_estimated(strategy):
     def make():
-        model = extended(keras.Sequential)([keras.Input((FEATURES,)), keras.layers.Dense(CLASSES)])
-        accumulating(compile_model(model))
+        layers = [keras.Input((FEATURES,)), keras.layers.Dense(4), keras.layers.Dense(CLASSES)]
+        model = compile_model(extended(keras.Sequential)(layers))
+        pipelined(model)
         return model
 
-    with pytest.raises(RuntimeError, match="accumulates the gradients of 2 micro-batches"):
+    with pytest.raises(RuntimeError, match="the model is a pipeline"):
         ipu_tf.estimate(make, batch_size=8)
 
 
