@@ -155,6 +155,18 @@ def test_the_demo_installs_no_tools_and_tests_then_do(installable, tmp_path):
     assert log_of("setup") is log_of("demo") is None
 
 
+def test_all_tests_install_what_only_slow_ones_need(installable, tmp_path):
+    log = tmp_path / ".venv" / "setup.log"
+    assert installable("test", "tests/x.py").returncode == 0
+    assert "extra-requirements" not in log.read_text()
+    for _ in range(2):
+        result = installable("test", "--all", "tests/x.py")
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.splitlines()[-1] == "ran: -m pytest tests/x.py"
+    line = "install --progress-bar off --requirement .venv/extra-requirements.txt\n"
+    assert log.read_text().count(line) == 1
+
+
 def test_run_runs_a_script_with_the_python_of_the_checkout(installable):
     result = installable("run", "my script.py", "--epochs", "2")
     assert result.returncode == 0, result.stderr
