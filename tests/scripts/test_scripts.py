@@ -43,8 +43,8 @@ def figure(name, printed):
 
 
 @pytest.mark.slow
-def test_handwritten_digits_are_learned_in_few_steps():
-    printed = run("mnist.py", max_steps=100)
+def test_handwritten_digits_are_learned_in_few_steps(keras):
+    printed = run("mnist.py", max_steps=100, keras=keras)
     assert figure("epochs", printed) == 1
     assert figure("accuracy", printed) > 0.9
     assert "predictions 3200 10" in printed
@@ -65,8 +65,8 @@ def test_an_encoder_and_a_decoder_learn():
 
 
 @pytest.mark.slow
-def test_an_exported_model_is_served():
-    printed = run("served_model.py", "--samples", "6400")
+def test_an_exported_model_is_served(keras):
+    printed = run("served_model.py", "--samples", "6400", keras=keras)
     assert figure("accuracy", printed) > 0.6
     assert figure("equal", printed) == 1
     assert figure("stock", printed) == 1
@@ -74,8 +74,8 @@ def test_an_exported_model_is_served():
 
 
 @pytest.mark.slow
-def test_operations_work_in_graphs_of_tensorflow_1():
-    printed = run("graph_ops.py")
+def test_operations_work_in_graphs_of_tensorflow_1(keras):
+    printed = run("graph_ops.py", keras=keras)
     assert printed.count("equal ") == 16
 
 
@@ -106,8 +106,8 @@ def test_a_pipeline_of_a_graph_learns_in_a_session(words):
 
 
 @pytest.mark.slow
-def test_a_graph_of_tensorflow_1_learns_with_an_optimizer_of_its_own(tmp_path):
-    printed = run("tensorflow_1.py", tf1=True, cwd=tmp_path)
+def test_a_graph_of_tensorflow_1_learns_with_an_optimizer_of_its_own(tmp_path, keras):
+    printed = run("tensorflow_1.py", tf1=True, cwd=tmp_path, keras=keras)
     first, second = (float(loss) for loss in re.findall(r"^loss (.*)$", printed, re.MULTILINE))
     assert second < first / 2
     assert "moving True\nmodes train" in printed
@@ -123,8 +123,8 @@ def test_a_session_samples_with_a_chain_on_each_ipu(ipus):
 
 
 @pytest.mark.slow
-def test_an_on_device_loop_with_feeds_learns():
-    printed = run("device_loop.py")
+def test_an_on_device_loop_with_feeds_learns(keras):
+    printed = run("device_loop.py", keras=keras)
     assert printed.count("steps 64") == 2
     assert "improved True" in printed
 
@@ -137,7 +137,7 @@ def test_networks_with_several_datasets_in_one_infeed_train_against_each_other()
 
 
 @pytest.mark.slow
-def test_replicas_sample_with_feeds_in_nested_loops():
-    printed = run("replicated_sampling.py")
+def test_replicas_sample_with_feeds_in_nested_loops(keras):
+    printed = run("replicated_sampling.py", keras=keras)
     assert "replicas 4\nsamples (5, 4, 2) proposals (15, 4, 2)" in printed
     assert "index [0, 1, 2, 3]\nmeans agree True\nlast agrees True" in printed
