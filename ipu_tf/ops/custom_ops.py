@@ -156,7 +156,7 @@ def precompiled_user_op(
         label=name,
         attributes=attributes or "",
     )
-    op = user_op.UserOp(
+    op = user_op.DifferentiableUserOp(
         call=call,
         gradient_attributes=gradient_attributes or "",
         separate_gradients=separate_gradients,

@@ -22,7 +22,8 @@ def run(case, count=2, replicas=4):
 def result(case, count, replicas=4):
     ended = run(case, count, replicas)
     assert ended.status == 0, ended.text
-    (found,) = re.findall("RESULT (.*)", ended.text)
+    # Other instances may write on the same line.
+    (found,) = re.findall(r"RESULT (\w+ \[[^]]*\])", ended.text)
     return found
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ipu_tf.compiler.batch_axes.extents import Axes, Extents, NotInferable
-from ipu_tf.compiler.batch_axes.rules import Reading, apply
+from ipu_tf.compiler.batch_axes.rules import InstructionExtents, apply
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 
 Found = Mapping[str, tuple[Axes, ...]]
@@ -37,7 +37,7 @@ def sample_extents(module: Module, samples: int) -> tuple[Extents, Found]:
         for instruction in computation
     }
     _fix_inputs(module, samples, extents, found)
-    reshapes: list[Reading] = []
+    reshapes: list[InstructionExtents] = []
     for computation in module.computations.values():
         by_name = computation.by_name()
         for instruction in computation:
@@ -53,7 +53,7 @@ def sample_extents(module: Module, samples: int) -> tuple[Extents, Found]:
     return extents, found
 
 
-def _apply(reading: Reading) -> None:
+def _apply(reading: InstructionExtents) -> None:
     try:
         apply(reading)
     except NotInferable as error:
@@ -66,8 +66,8 @@ def _reading(
     by_name: Mapping[str, Instruction],
     extents: Extents,
     found: Found,
-) -> Reading:
-    return Reading(
+) -> InstructionExtents:
+    return InstructionExtents(
         extents=extents,
         instruction=instruction,
         operands=[found[name] for name in instruction.operands],
@@ -91,7 +91,7 @@ def _fix_inputs(module: Module, samples: int, extents: Extents, found: Found) ->
             raise NotInferable(f"the input '{parameter.name}' is no batch of {samples} samples")
 
 
-def _join_calls(module: Module, reading: Reading, found: Found) -> None:
+def _join_calls(module: Module, reading: InstructionExtents, found: Found) -> None:
     """Joins what a call or a conditional passes to its computations and gets from them."""
     instruction, extents = reading.instruction, reading.extents
     callees = [module.computations[name] for name in instruction.computations]
@@ -109,7 +109,7 @@ def _join_calls(module: Module, reading: Reading, found: Found) -> None:
             extents.join_all(one, other)
 
 
-def _reshaped(reading: Reading, samples: int) -> bool:
+def _reshaped(reading: InstructionExtents, samples: int) -> bool:
     """Notes what the extents of one side of a reshape say of the other; whether that is news."""
     type_ = reading.instruction.type
     assert isinstance(type_, Array)

@@ -12,7 +12,7 @@ from ipu_tf.compiler.hlo.verify import SAME_SHAPE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class InstructionExtents:
     """An instruction with the extents of its arrays.
 
     Attributes:
@@ -50,10 +50,10 @@ class Reading:
             self.extents.fix(extent, counts_samples=False)
 
 
-Rule: TypeAlias = Callable[[Reading], None]
+Rule: TypeAlias = Callable[[InstructionExtents], None]
 
 
-def apply(reading: Reading) -> None:
+def apply(reading: InstructionExtents) -> None:
     """Notes what an instruction that calls no computation says of its extents.
 
     Raises:
@@ -68,54 +68,54 @@ def apply(reading: Reading) -> None:
         raise NotInferable(f"nothing is known of '{opcode}'")
 
 
-def _elementwise(reading: Reading) -> None:
+def _elementwise(reading: InstructionExtents) -> None:
     for arrays in reading.operands:
         if arrays[0]:  # A scalar stands for all elements.
             reading.extents.join_all(arrays[0], reading.result)
 
 
-def _open(reading: Reading) -> None:
+def _open(reading: InstructionExtents) -> None:
     """Says nothing: readers say what the extents are."""
 
 
-def _all_fixed(reading: Reading) -> None:
+def _all_fixed(reading: InstructionExtents) -> None:
     for axes in reading.results:
         reading.fix(*axes)
 
 
-def _passed_on(reading: Reading) -> None:
+def _passed_on(reading: InstructionExtents) -> None:
     passed = [axes for arrays in reading.operands for axes in arrays]
     for axes, result in zip(passed, reading.results, strict=True):
         reading.extents.join_all(axes, result)
 
 
-def _each(reading: Reading) -> None:
+def _each(reading: InstructionExtents) -> None:
     """Joins each operand with the result of its number."""
     for arrays, result in zip(reading.operands, reading.results, strict=True):
         reading.extents.join_all(arrays[0], result)
 
 
-def _broadcast(reading: Reading) -> None:
+def _broadcast(reading: InstructionExtents) -> None:
     dimensions = reading.instruction.attributes["dimensions"]
     reading.extents.join_all(
         reading.operand(0), [reading.result[dimension] for dimension in dimensions]
     )
 
 
-def _transpose(reading: Reading) -> None:
+def _transpose(reading: InstructionExtents) -> None:
     dimensions = reading.instruction.attributes["dimensions"]
     operand = reading.operand(0)
     reading.extents.join_all([operand[dimension] for dimension in dimensions], reading.result)
 
 
-def _reduce(reading: Reading) -> None:
+def _reduce(reading: InstructionExtents) -> None:
     reduced = set(reading.instruction.attributes["dimensions"])
     for arrays, result in zip(reading.operands, reading.results, strict=False):
         kept = [extent for number, extent in enumerate(arrays[0]) if number not in reduced]
         reading.extents.join_all(kept, result)
 
 
-def _windows(reading: Reading, whole: Axes, windowed: Axes) -> None:
+def _windows(reading: InstructionExtents, whole: Axes, windowed: Axes) -> None:
     """Joins the extents along which a window takes one element at a time, and fixes the others."""
     window: Window = reading.instruction.attributes["window"]
     for one, other, dimension in zip(whole, windowed, window.dimensions, strict=True):
@@ -126,17 +126,17 @@ def _windows(reading: Reading, whole: Axes, windowed: Axes) -> None:
             reading.fix(one, other)
 
 
-def _reduce_window(reading: Reading) -> None:
+def _reduce_window(reading: InstructionExtents) -> None:
     for arrays, result in zip(reading.operands, reading.results, strict=False):
         _windows(reading, arrays[0], result)
 
 
-def _select_and_scatter(reading: Reading) -> None:
+def _select_and_scatter(reading: InstructionExtents) -> None:
     reading.extents.join_all(reading.operand(0), reading.result)
     _windows(reading, reading.operand(0), reading.operand(1))
 
 
-def _convolution(reading: Reading) -> None:
+def _convolution(reading: InstructionExtents) -> None:
     attributes = reading.instruction.attributes
     numbers = attributes["convolution_dimension_numbers"]
     left, right, result = reading.operand(0), reading.operand(1), reading.result
@@ -155,7 +155,7 @@ def _convolution(reading: Reading) -> None:
         reading.fix(channels, right[numbers.kernel_input_feature], result[numbers.output_feature])
 
 
-def _dot(reading: Reading) -> None:
+def _dot(reading: InstructionExtents) -> None:
     numbers = reading.instruction.attributes["dot_dimension_numbers"]
     left, right = reading.operand(0), reading.operand(1)
     pairs = [
@@ -172,14 +172,14 @@ def _dot(reading: Reading) -> None:
     reading.extents.join_all(free, reading.result)
 
 
-def _concatenate(reading: Reading) -> None:
+def _concatenate(reading: InstructionExtents) -> None:
     (along,) = reading.instruction.attributes["dimensions"]
     reading.fix(reading.result[along], *(arrays[0][along] for arrays in reading.operands))
     for arrays in reading.operands:
         reading.extents.join_all(_without(arrays[0], (along,)), _without(reading.result, (along,)))
 
 
-def _slice(reading: Reading) -> None:
+def _slice(reading: InstructionExtents) -> None:
     slices = reading.instruction.attributes["slice_dimensions"]
     sizes = reading.array(0).dims
     for part, size, one, other in zip(
@@ -191,7 +191,7 @@ def _slice(reading: Reading) -> None:
             reading.fix(one, other)
 
 
-def _pad(reading: Reading) -> None:
+def _pad(reading: InstructionExtents) -> None:
     padding = reading.instruction.attributes["padding_config"]
     for part, one, other in zip(padding, reading.operand(0), reading.result, strict=True):
         if (part.low, part.high, part.interior) == (0, 0, 0):
@@ -200,20 +200,24 @@ def _pad(reading: Reading) -> None:
             reading.fix(one, other)
 
 
-def _dynamic_slice(reading: Reading) -> None:
+def _dynamic_slice(reading: InstructionExtents) -> None:
     type_ = reading.instruction.type
     assert isinstance(type_, Array)
     _moving(reading, reading.operand(0), reading.array(0).dims, reading.result, type_.dims)
 
 
-def _dynamic_update_slice(reading: Reading) -> None:
+def _dynamic_update_slice(reading: InstructionExtents) -> None:
     reading.extents.join_all(reading.operand(0), reading.result)
     part = reading.array(1).dims
     _moving(reading, reading.operand(0), reading.array(0).dims, reading.operand(1), part)
 
 
 def _moving(
-    reading: Reading, whole: Axes, sizes: Sequence[int], part: Axes, part_sizes: Sequence[int]
+    reading: InstructionExtents,
+    whole: Axes,
+    sizes: Sequence[int],
+    part: Axes,
+    part_sizes: Sequence[int],
 ) -> None:
     """Joins the extents that a slice at a computed place takes whole, and fixes the others.
 
@@ -226,7 +230,7 @@ def _moving(
             reading.fix(one, other)
 
 
-def _gather(reading: Reading) -> None:
+def _gather(reading: InstructionExtents) -> None:
     attributes = reading.instruction.attributes
     numbers, sizes = attributes["gather_dimension_numbers"], attributes["gather_slice_sizes"]
     hidden = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
@@ -247,7 +251,7 @@ def _gather(reading: Reading) -> None:
         reading.extents.join(reading.operand(0)[axis], reading.operand(1)[other])
 
 
-def _scatter(reading: Reading) -> None:
+def _scatter(reading: InstructionExtents) -> None:
     numbers = reading.instruction.attributes["scatter_dimension_numbers"]
     if len(reading.operands) != 3 or numbers.input_batching_dims:
         raise NotInferable("nothing is known of a 'scatter' of several arrays, or of batches")
@@ -266,7 +270,7 @@ def _scatter(reading: Reading) -> None:
     )
 
 
-def _element(reading: Reading) -> None:
+def _element(reading: InstructionExtents) -> None:
     type_, index = reading.types[0], reading.instruction.attributes["tuple_index"]
     assert isinstance(type_, TupleType)
     first = sum(_arrays(part) for part in type_.parts[:index])
@@ -278,7 +282,7 @@ def _arrays(type_: Type) -> int:
     return 1 if isinstance(type_, Array) else sum(_arrays(part) for part in type_.parts)
 
 
-def _batch_norm(reading: Reading) -> None:
+def _batch_norm(reading: InstructionExtents) -> None:
     """Joins the normalised array with its operand: the others have an element a feature."""
     feature = reading.instruction.attributes["feature_index"]
     reading.extents.join_all(reading.operand(0), reading.results[0])

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ipu_tf import config
 from ipu_tf.ops.kernels import library
 from ipu_tf.ops.kernels.numerics import TileNumerics, numerics_for
-from ipu_tf.ops.kernels.op_shapes import Attributes, OpInputs
+from ipu_tf.ops.kernels.op_shapes import OpInputs, TileOpAttributes
 from ipu_tf.ops.kernels.twins import TWINS, plan_for, tile_attributes
 from ipu_tf.planner.plan import OpShape, Plan
 
@@ -78,7 +78,7 @@ def shape_of(
     return twin.shape(
         OpInputs(
             op=op,
-            attributes=cast("Attributes", attributes),
+            attributes=cast("TileOpAttributes", attributes),
             shapes=[[] if v is None else v.shape.as_list() for v in inputs],
             sizes=None if sizes is None else list(sizes),
             dtype=values[0].dtype.name,

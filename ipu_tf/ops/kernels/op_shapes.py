@@ -18,7 +18,7 @@ from ipu_tf.planner.windows import resolve_padding, window_extent
 Shape = list[int]
 
 
-class Attributes(TypedDict, total=False):
+class TileOpAttributes(TypedDict, total=False):
     """The attributes of ops by which their shapes are read, each of its own."""
 
     transpose_a: bool
@@ -50,7 +50,7 @@ class OpInputs:
     """
 
     op: str
-    attributes: Attributes
+    attributes: TileOpAttributes
     shapes: Sequence[Shape]
     sizes: Shape | None
     dtype: str

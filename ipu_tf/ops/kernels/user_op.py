@@ -36,7 +36,7 @@ UNKNOWN = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserOp:
+class DifferentiableUserOp:
     """A custom op with the gradients that it may have.
 
     Attributes:
@@ -56,7 +56,7 @@ class UserOp:
         """The name for messages."""
         return f"precompiled_user_op '{self.call.label}' ({self.call.function})"
 
-    def gradient(self, of: int) -> UserOp:
+    def gradient(self, of: int) -> DifferentiableUserOp:
         """Returns the gradient for an input, or for all of them."""
         call = dataclasses.replace(
             self.call,
@@ -65,11 +65,11 @@ class UserOp:
             is_gradient=True,
             gradient_of=of,
         )
-        return UserOp(call=call)
+        return DifferentiableUserOp(call=call)
 
 
 def user_op(
-    op: UserOp,
+    op: DifferentiableUserOp,
     inputs: Sequence[tf.Tensor],
     specs: Sequence[tf.TensorSpec],
     forward_outputs: int = 0,
@@ -111,7 +111,10 @@ def user_op(
 
 
 def _program(
-    op: UserOp, inputs: Sequence[tf.Tensor], specs: Sequence[tf.TensorSpec], forward_outputs: int
+    op: DifferentiableUserOp,
+    inputs: Sequence[tf.Tensor],
+    specs: Sequence[tf.TensorSpec],
+    forward_outputs: int,
 ) -> UserProgram | None:
     """Returns the program of an op; None while a shape is not known, as in a symbolic call."""
     for each in (*inputs, *specs):
@@ -152,12 +155,12 @@ def _sizes(inputs: Sequence[tf.Tensor]) -> tuple[int, ...]:
     return tuple(each.shape.num_elements() * each.dtype.size for each in inputs)
 
 
-_OPS_BY_KEY: dict[str, UserOp] = {}
+_OPS_BY_KEY: dict[str, DifferentiableUserOp] = {}
 _PROGRAMS_BY_KEY: dict[str, UserProgram] = {}
 
 
 @functools.cache
-def _key_of(op: UserOp) -> str:
+def _key_of(op: DifferentiableUserOp) -> str:
     key = uuid.uuid4().hex
     _OPS_BY_KEY[key] = op
     return key
@@ -214,7 +217,7 @@ def _gradient(op: tf.Operation, *upstream: tf.Tensor | None) -> list[tf.Tensor |
     ]
 
 
-def _groups(op: UserOp) -> Iterator[tuple[int, ...]]:
+def _groups(op: DifferentiableUserOp) -> Iterator[tuple[int, ...]]:
     """Yields the inputs whose gradients one call makes."""
     if op.separate_gradients:
         yield from ((index,) for index in op.wanted)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.tensorflow import is_recording
 from ipu_tf.ops.kernels.numerics import numerics_for, planning_of_gradients
-from ipu_tf.ops.kernels.op_shapes import Attributes, OpInputs, Untileable
+from ipu_tf.ops.kernels.op_shapes import OpInputs, TileOpAttributes, Untileable
 from ipu_tf.ops.kernels.twins import (
     STOCK_OF,
     TWINS,
@@ -238,7 +238,7 @@ def _inputs_of(twin: Twin, request: OpRequest) -> OpInputs:
     dtype = next(one.dtype.name for one in request.inputs if one.dtype.is_floating)
     return OpInputs(
         op=request.name,
-        attributes=cast("Attributes", attributes.from_protos(request.attrs)),
+        attributes=cast("TileOpAttributes", attributes.from_protos(request.attrs)),
         shapes=shapes,
         sizes=sizes,
         dtype=dtype,

@@ -9,23 +9,25 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.ops.functions import candidate_losses
-from ipu_tf.runtime.extraction.compositions.resizing import Attributes
+from ipu_tf.runtime.extraction.compositions.resizing import CompositionAttributes
 
 
-def uniform(attributes: Attributes, true_classes: tf.Tensor) -> tuple[tf.Tensor, ...]:
+def uniform(attributes: CompositionAttributes, true_classes: tf.Tensor) -> tuple[tf.Tensor, ...]:
     """Returns the results of UniformCandidateSampler."""
     classes = attributes["range_max"]
     return _sampled(np.full(classes, 1 / classes, np.float32), attributes, true_classes)
 
 
-def log_uniform(attributes: Attributes, true_classes: tf.Tensor) -> tuple[tf.Tensor, ...]:
+def log_uniform(
+    attributes: CompositionAttributes, true_classes: tf.Tensor
+) -> tuple[tf.Tensor, ...]:
     """Returns the results of LogUniformCandidateSampler."""
     shares = candidate_losses.log_uniform_shares(attributes["range_max"])
     return _sampled(shares, attributes, true_classes)
 
 
 def _sampled(
-    shares: np.ndarray, attributes: Attributes, true_classes: tf.Tensor
+    shares: np.ndarray, attributes: CompositionAttributes, true_classes: tf.Tensor
 ) -> tuple[tf.Tensor, ...]:
     count = attributes["num_sampled"]
     if attributes["unique"]:

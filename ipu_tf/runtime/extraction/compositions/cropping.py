@@ -5,11 +5,11 @@ from __future__ import annotations
 import tensorflow as tf
 
 from ipu_tf.runtime.extraction.compositions.projection import interpolated, read, rounded
-from ipu_tf.runtime.extraction.compositions.resizing import Attributes
+from ipu_tf.runtime.extraction.compositions.resizing import CompositionAttributes
 
 
 def crop_and_resize(
-    attributes: Attributes,
+    attributes: CompositionAttributes,
     images: tf.Tensor,
     boxes: tf.Tensor,
     box_images: tf.Tensor,
@@ -40,7 +40,7 @@ def crop_and_resize(
 
 
 def gradient_of_image(
-    attributes: Attributes,
+    attributes: CompositionAttributes,
     gradients: tf.Tensor,
     boxes: tf.Tensor,
     box_images: tf.Tensor,
@@ -55,7 +55,7 @@ def gradient_of_image(
 
 
 def gradient_of_boxes(
-    attributes: Attributes,
+    attributes: CompositionAttributes,
     gradients: tf.Tensor,
     images: tf.Tensor,
     boxes: tf.Tensor,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ipu_tf.runtime.extraction.compositions.resizing import Attributes
+from ipu_tf.runtime.extraction.compositions.resizing import CompositionAttributes
 
 
-def determinant(attributes: Attributes, matrices: tf.Tensor) -> tf.Tensor:
+def determinant(attributes: CompositionAttributes, matrices: tf.Tensor) -> tf.Tensor:
     """Returns the result of MatrixDeterminant."""
     del attributes
     pivots, sign = _eliminated(matrices)
     return tf.reshape(sign * tf.reduce_prod(pivots, 1), tf.shape(matrices)[:-2])
 
 
-def log_determinant(attributes: Attributes, matrices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def log_determinant(
+    attributes: CompositionAttributes, matrices: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the results of LogMatrixDeterminant: the sign and the logarithm of its magnitude."""
     del attributes
     pivots, sign = _eliminated(matrices)

@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
-from ipu_tf.runtime.extraction.compositions.resizing import Attributes
+from ipu_tf.runtime.extraction.compositions.resizing import CompositionAttributes
 
 
 def transform(
-    attributes: Attributes,
+    attributes: CompositionAttributes,
     images: tf.Tensor,
     transforms: tf.Tensor,
     output_shape: tf.Tensor,

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ipu_tf.runtime.extraction.compositions.resizing import Attributes
+from ipu_tf.runtime.extraction.compositions.resizing import CompositionAttributes
 
 _MOST_ROUNDS = 64
 """A round rejects less than one sample in twenty."""
 
 
 def stateless(
-    attributes: Attributes,
+    attributes: CompositionAttributes,
     shape: tf.Tensor,
     key: tf.Tensor,
     counter: tf.Tensor,

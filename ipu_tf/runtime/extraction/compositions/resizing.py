@@ -8,7 +8,7 @@ from typing import TypedDict
 import tensorflow as tf
 
 
-class Attributes(TypedDict, total=False):
+class CompositionAttributes(TypedDict, total=False):
     """The attributes of ops that have a composition, each of its own."""
 
     align_corners: bool
@@ -24,7 +24,7 @@ class Attributes(TypedDict, total=False):
     unique: bool
 
 
-Weights = Callable[[Attributes, tf.Tensor, tf.Tensor], tf.Tensor]
+Weights = Callable[[CompositionAttributes, tf.Tensor, tf.Tensor], tf.Tensor]
 """From the sizes of a side before and after to the weights [after, before]."""
 
 _TABLE_SIZE = 1024
@@ -33,25 +33,27 @@ _SMALLEST_SUM = 1000.0 * 1.17549435e-38
 """Weights that add up to less are not scaled to a sum of one."""
 
 
-def bicubic(attributes: Attributes, images: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def bicubic(attributes: CompositionAttributes, images: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns the result of ResizeBicubic."""
     return _resized(_bicubic_weights, attributes, images, size)
 
 
 def bicubic_gradient(
-    attributes: Attributes, gradients: tf.Tensor, original: tf.Tensor
+    attributes: CompositionAttributes, gradients: tf.Tensor, original: tf.Tensor
 ) -> tf.Tensor:
     """Returns the result of ResizeBicubicGrad."""
     size = tf.shape(original)[1:3]
     return tf.cast(_unresized(_bicubic_weights, attributes, gradients, size), original.dtype)
 
 
-def area(attributes: Attributes, images: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def area(attributes: CompositionAttributes, images: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns the result of ResizeArea."""
     return _resized(_area_weights, attributes, images, size)
 
 
-def nearest_gradient(attributes: Attributes, gradients: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def nearest_gradient(
+    attributes: CompositionAttributes, gradients: tf.Tensor, size: tf.Tensor
+) -> tf.Tensor:
     """Returns the result of ResizeNearestNeighborGrad."""
     result = _unresized(_nearest_weights, attributes, gradients, size)
     return tf.cast(result, gradients.dtype)
@@ -71,7 +73,7 @@ def normalised(weights: tf.Tensor) -> tf.Tensor:
 
 
 def _resized(
-    weights: Weights, attributes: Attributes, images: tf.Tensor, size: tf.Tensor
+    weights: Weights, attributes: CompositionAttributes, images: tf.Tensor, size: tf.Tensor
 ) -> tf.Tensor:
     height, width = tf.shape(images)[1], tf.shape(images)[2]
     rows = weights(attributes, height, size[0])
@@ -79,7 +81,7 @@ def _resized(
 
 
 def _unresized(
-    weights: Weights, attributes: Attributes, gradients: tf.Tensor, size: tf.Tensor
+    weights: Weights, attributes: CompositionAttributes, gradients: tf.Tensor, size: tf.Tensor
 ) -> tf.Tensor:
     """Returns the gradient of images of a given size from the gradient of the resized ones."""
     height, width = tf.shape(gradients)[1], tf.shape(gradients)[2]
@@ -88,7 +90,7 @@ def _unresized(
     return weighted(gradients, rows, columns)
 
 
-def _scale(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+def _scale(attributes: CompositionAttributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
     """Returns the distance between neighbouring pixels of the result, in pixels of the input."""
     plain = _float(before) / _float(after)
     if not attributes["align_corners"]:
@@ -96,7 +98,9 @@ def _scale(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Te
     return tf.where(after > 1, _float(before - 1) / _float(tf.maximum(after - 1, 1)), plain)
 
 
-def _bicubic_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+def _bicubic_weights(
+    attributes: CompositionAttributes, before: tf.Tensor, after: tf.Tensor
+) -> tf.Tensor:
     outputs, scale = _float(tf.range(after)), _scale(attributes, before, after)
     centred = attributes["half_pixel_centers"]
     position = (outputs + 0.5) * scale - 0.5 if centred else outputs * scale
@@ -122,7 +126,9 @@ def _cubic(distance: tf.Tensor, sharpness: float) -> tf.Tensor:
     return tf.where(x <= 1, near, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a)
 
 
-def _area_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+def _area_weights(
+    attributes: CompositionAttributes, before: tf.Tensor, after: tf.Tensor
+) -> tf.Tensor:
     scale = _scale(attributes, before, after)
     start = (_float(tf.range(after)) * scale)[:, tf.newaxis]
     end = (_float(tf.range(1, after + 1)) * scale)[:, tf.newaxis]
@@ -133,7 +139,9 @@ def _area_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -
     return tf.maximum(covered, 0.0) / scale
 
 
-def _nearest_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+def _nearest_weights(
+    attributes: CompositionAttributes, before: tf.Tensor, after: tf.Tensor
+) -> tf.Tensor:
     outputs, scale = _float(tf.range(after)), _scale(attributes, before, after)
     if attributes["half_pixel_centers"]:
         source = tf.floor((outputs + 0.5) * scale)

@@ -8,14 +8,18 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
-from ipu_tf.runtime.extraction.compositions.resizing import Attributes, normalised, weighted
+from ipu_tf.runtime.extraction.compositions.resizing import (
+    CompositionAttributes,
+    normalised,
+    weighted,
+)
 
 Kernel = Callable[[tf.Tensor], tf.Tensor]
 """From distances, which are not negative, to weights."""
 
 
 def scale_and_translate(
-    attributes: Attributes,
+    attributes: CompositionAttributes,
     images: tf.Tensor,
     size: tf.Tensor,
     scale: tf.Tensor,
@@ -31,7 +35,7 @@ def scale_and_translate(
 
 
 def scale_and_translate_gradient(
-    attributes: Attributes,
+    attributes: CompositionAttributes,
     gradients: tf.Tensor,
     original: tf.Tensor,
     scale: tf.Tensor,
@@ -47,7 +51,7 @@ def scale_and_translate_gradient(
 
 
 def _weights(
-    attributes: Attributes,
+    attributes: CompositionAttributes,
     before: tf.Tensor,
     after: tf.Tensor,
     scale: tf.Tensor,
