@@ -52,12 +52,11 @@ class ALSGradientAccumulationBody(AnyOptimizer):
     lpf_alpha = _of_als("lpf_alpha", "See `ALSSettings`.")
     histogram_bin_edge = _of_als("histogram_bin_edge", "See `ALSSettings`.")
 
-    als_optimizer: Any
-    name: Any
+    als_optimizer: ALSOptimizerBody
 
     def __init__(
         self,
-        als_optimizer: Any,
+        als_optimizer: ALSOptimizerBody,
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
@@ -136,10 +135,10 @@ class ALSGradientAccumulationOptimizer(
         ValueError: `als_optimizer` is of another class, or an argument is out of its range.
     """
 
-    als_optimizer: Any
+    als_optimizer: ALSOptimizerBody
 
     def _make_accumulation(
-        self, als_optimizer: Any, arguments: Mapping[str, Any], name: str
+        self, als_optimizer: ALSOptimizerBody, arguments: Mapping[str, Any], name: str
     ) -> None:
         accumulation = GradientAccumulationOptimizer(als_optimizer.inner_optimizer, **arguments)
         keras.optimizers.LossScaleOptimizer.__init__(self, accumulation, name=name)

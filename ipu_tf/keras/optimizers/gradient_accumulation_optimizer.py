@@ -31,9 +31,8 @@ class GradientAccumulationBody(AnyOptimizer):
 
     _keras: ClassVar[Any] = keras
 
-    inner_optimizer: Any
-    name: Any
-    _steps: Any
+    inner_optimizer: Optimizer
+    _steps: Variable
 
     def __init__(
         self,

@@ -10,12 +10,13 @@ import tf_keras
 from tf_keras.mixed_precision import LossScaleOptimizer
 from tf_keras.optimizers import legacy
 
-from ipu_tf.internals.tf_keras import make_state, track
+from ipu_tf.internals.structures import DType, Gradient
+from ipu_tf.internals.tf_keras import Optimizer, make_state, track
 from ipu_tf.keras.optimizers.als_gradient_accumulation_optimizer import ALSGradientAccumulationBody
 from ipu_tf.keras.optimizers.als_loss_scaling import CapturedGradients
 from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import GradientAccumulationBody
 from ipu_tf.keras.tf_keras import loss_scaling
-from ipu_tf.keras.tf_keras.als_optimizer import MadeAsOthers
+from ipu_tf.keras.tf_keras.als_optimizer import ALSOptimizer, MadeAsOthers
 from ipu_tf.keras.tf_keras.layer_calls import updating
 from ipu_tf.keras.tf_keras.layers.base import registered
 from ipu_tf.keras.tf_keras.slots import OptimizerWithSlots
@@ -28,10 +29,10 @@ class GradientAccumulationOptimizer(GradientAccumulationBody, OptimizerWithSlots
     """See `ipu_tf.keras.optimizers.GradientAccumulationOptimizer`."""
 
     _keras: ClassVar[Any] = tf_keras
-    inner_optimizer: Any = None  # `LossScaleOptimizer` has a property of this name.
-    name: Any = None
+    inner_optimizer: Optimizer = None  # `LossScaleOptimizer` has a property of this name.
+    name: str | None = None
 
-    def _make(self, opt: Any, name: str) -> None:
+    def _make(self, opt: Optimizer, name: str) -> None:
         legacy.Optimizer.__init__(self, name)
         self.name = name
         self.inner_optimizer = opt
@@ -40,7 +41,7 @@ class GradientAccumulationOptimizer(GradientAccumulationBody, OptimizerWithSlots
             "accumulated_mini_batches", (), dtype=tf.int32, trainable=False
         )
 
-    def get_slot_dtype(self, var: tf.Variable, slot_name: str) -> Any:
+    def get_slot_dtype(self, var: tf.Variable, slot_name: str) -> DType:
         """Returns the dtype of a variable's accumulator."""
         del slot_name
         return self.dtype or var.dtype
@@ -53,10 +54,10 @@ class GradientAccumulationOptimizer(GradientAccumulationBody, OptimizerWithSlots
     @updating
     def apply_gradients(
         self,
-        grads_and_vars: Iterable[tuple[Any, Any]],
+        grads_and_vars: Iterable[tuple[Gradient, tf.Variable]],
         name: str | None = None,
         experimental_aggregate_gradients: bool = True,
-    ) -> Any:
+    ) -> tf.Tensor:
         """Adds gradients to the accumulators; at the last step of an update, applies them.
 
         Args:
@@ -91,7 +92,7 @@ class GradientAccumulationOptimizer(GradientAccumulationBody, OptimizerWithSlots
         )
         return tf.convert_to_tensor(self.iterations)
 
-    def get_scaled_loss(self, loss: Any) -> Any:
+    def get_scaled_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns the loss as scaled by the wrapped optimizer."""
         scaled = getattr(self.inner_optimizer, "get_scaled_loss", None)
         return loss if scaled is None else scaled(loss)
@@ -123,20 +124,20 @@ class ALSGradientAccumulationOptimizer(
     """
 
     _keras: ClassVar[Any] = tf_keras
-    als_optimizer: Any
+    als_optimizer: ALSOptimizer
 
     def _make_accumulation(
-        self, als_optimizer: Any, arguments: Mapping[str, Any], name: str
+        self, als_optimizer: ALSOptimizer, arguments: Mapping[str, Any], name: str
     ) -> None:
         GradientAccumulationOptimizer.__init__(
             self, als_optimizer.inner_optimizer, **arguments, name=name
         )
         track(self, "als_optimizer", als_optimizer)
 
-    def _config_of_accumulation(self) -> dict[str, Any]:
+    def _config_of_accumulation(self) -> dict[str, object]:
         return GradientAccumulationOptimizer.get_config(self)
 
-    def get_scaled_loss(self, loss: Any) -> Any:
+    def get_scaled_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns a loss times the loss scaling factor, in the loss's dtype."""
         return self.scale_loss(loss)
 
@@ -147,12 +148,12 @@ class ALSGradientAccumulationOptimizer(
 
     def apply_gradients(
         self,
-        grads_and_vars: Iterable[tuple[Any, Any]],
+        grads_and_vars: Iterable[tuple[Gradient, tf.Variable]],
         captured_grads: CapturedGradients | None = None,
         name: str | None = None,
         experimental_aggregate_gradients: bool = True,
         captured_counts: tf.Tensor | None = None,
-    ) -> Any:
+    ) -> tf.Tensor:
         """Counts the scaled gradients of a micro-batch and accumulates them unscaled.
 
         Args:

@@ -20,7 +20,7 @@ from ipu_tf.keras.tf_keras.layers.base import registered
 class MadeAsOthers(type(LossScaleOptimizer)):  # type: ignore[misc]
     """Makes optimizers as `type` does: the stock one takes no first argument of another name."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> LossScaleOptimizer:
         """Returns a new optimizer."""
         return type.__call__(cls, *args, **kwargs)
 
