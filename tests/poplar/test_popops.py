@@ -348,6 +348,10 @@ def test_every_operation_has_a_cost():
     lists = re.findall(r"constexpr const char\* k\w+\[\] = \{(.*?)\};", source, re.DOTALL)
     names = re.findall(r'"(\w+)"', "".join(lists))
     assert sorted(names) == sorted(popops.OPCODES)
+    for name in names:
+        for dtype in ("unsigned_char", "bool", "long_long"):
+            fused = f"popops::Map_1_{dtype}__{name}_{dtype}__0123456789abcdef"
+            assert popops.popops_vertex(fused, work(12), CHIPS["gc200"]).cycles[0] > 0
 
 
 @pytest.mark.slow

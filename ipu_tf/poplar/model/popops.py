@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
+from ipu_tf.machine.vertices.inner_loops import FAMILY, LOOPS
 from ipu_tf.poplar.model.graph import PoplarGraph
 
 Work = NDArray[np.int64]
@@ -99,9 +100,18 @@ def _fused(name: re.Match[str], count: Work, target: Target) -> Vertex:
     for word in (name[3] or "").split("__"):
         op, _, dtype = word.partition("_")
         if op in OPCODES:
-            operations.append((OPCODES[op], _TYPES[dtype.replace("_", "")]))
+            operations.append(
+                (OPCODES[op], _computed_type(OPCODES[op], _TYPES[dtype.replace("_", "")]))
+            )
     result = _TYPES[name[2].replace("_", "")]
     return vertices.fused(operations, count, result, target, operands=int(name[1]))
+
+
+def _computed_type(opcode: str, dtype: str) -> str:
+    """Returns the type that an operation computes in: float if it has no cost for its own."""
+    families, own = LOOPS[opcode], FAMILY[dtype]
+    has_own = own in families or ("int" in families and own in ("int64", "pred"))
+    return dtype if has_own else "f32"
 
 
 def _reduce(types: list[str], outputs: Work, depth: Work, target: Target) -> Vertex:

@@ -199,6 +199,7 @@ void TestRefusals(const Device& device) {
   Refused([&] { popops::add(g, x, 1, p); }, "a number of int does not stand beside elements of float");
   Refused([&] { popops::map(g, pe::_1 + pe::_2, {x}, p); }, "has the input _2, but there are 1 tensors");
   Refused([&] { popops::logicalNot(g, x, p); }, "the operands of Not are of BOOL. Received: float");
+  Refused([&] { popops::shiftLeft(g, x, x, p); }, "the operands of Shl are integers. Received: float");
   Refused([&] { popops::select(g, x, x, n, p); }, "the condition of a select is of BOOL. Received: int");
   Refused([&] { popops::map(g, pe::_1 + 1, {}, p); }, "there are 0 tensors");
   Refused([&] { popops::mapInPlace(g, pe::_1 + 1, {}, p); }, "there is no tensor to write");

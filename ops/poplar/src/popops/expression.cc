@@ -20,6 +20,16 @@ bool GivesTruth(const std::string& name) {
   return false;
 }
 
+bool IsOfIntegers(const std::string& name) {
+  for (const char* one : {"BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXnor", "BitwiseXor", "CountLeadingZeros",
+                          "Popcount", "Shl", "Shr", "ShrSE"}) {
+    if (name == one) return true;
+  }
+  return false;
+}
+
+bool IsFloat(poplar::Type type) { return type == poplar::FLOAT || type == poplar::HALF; }
+
 }  // namespace
 
 std::string CppName(poplar::Type type) { return type == poplar::SIGNED_CHAR ? "signed char" : type.toString(); }
@@ -103,6 +113,10 @@ std::size_t Expression::AddOperation(const expr::detail::Operation& operation, c
   if ((name == "And" || name == "Or" || name == "Not") && parts_[alike[0]].type != poplar::BOOL) {
     throw poputil::poplibs_error("popops::" + call_ + ": the operands of " + name +
                                  " are of BOOL. Received: " + parts_[alike[0]].type.toString() + ".");
+  }
+  if (IsOfIntegers(name) && IsFloat(parts_[alike[0]].type)) {
+    throw poputil::poplibs_error("popops::" + call_ + ": the operands of " + name +
+                                 " are integers. Received: " + parts_[alike[0]].type.toString() + ".");
   }
   parts_.push_back(std::move(part));
   return parts_.size() - 1;
