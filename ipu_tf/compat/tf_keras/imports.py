@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import importlib
+from types import SimpleNamespace
 
 from ipu_tf.compat.tf_keras.places import TREE, place_of
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 _LIBRARIES = ("ipu_tf", "keras", "tensorflow", "tf_keras")
 """Packages whose modules get what they import."""
+
+_PARENT = "tensorflow.python"
+"""The package whose `keras` is a third Keras, that of TensorFlow itself."""
 
 
 @contextlib.contextmanager
@@ -34,9 +38,13 @@ def redirected_imports() -> Iterator[None]:
         level: int = 0,
     ) -> ModuleType:
         importer = _caller() if globals is None else globals
-        place = None if level or _is_library(importer) else _place(name, stock_module)
+        is_ours = level != 0 or _is_library(importer)
+        place = None if is_ours else _place(name, stock_module)
         if place is None:
-            return stock_import(name, globals, locals, fromlist or (), level)
+            found = stock_import(name, globals, locals, fromlist or (), level)
+            if name == _PARENT and not is_ours and "keras" in (fromlist or ()):
+                return _with_tree(found, fromlist or (), stock_module(TREE))
+            return found
         module = stock_module(place)
         if not fromlist:  # `import a.b` binds `a`, in which `b` is found.
             return stock_module(TREE if name.startswith("keras") else "tensorflow")
@@ -57,6 +65,12 @@ def redirected_imports() -> Iterator[None]:
         yield
     finally:
         builtins.__import__, importlib.import_module = stock_import, stock_module
+
+
+def _with_tree(parent: ModuleType, names: Sequence[str], tree: ModuleType) -> ModuleType:
+    """Returns what `from tensorflow.python import keras` and other names beside it read."""
+    read = {name: tree if name == "keras" else getattr(parent, name) for name in names}
+    return SimpleNamespace(**read)  # type: ignore[return-value]
 
 
 def _place(name: str, load: Callable[[str], ModuleType]) -> str | None:

@@ -35,6 +35,7 @@ from tensorflow.keras.layers import Dense
 from tensorflow.python.keras import backend as old_backend
 from tensorflow.python.keras.engine.keras_tensor import KerasTensor
 from tensorflow.python import ipu
+from tensorflow.python import keras as of_python, training
 from tensorflow.python.training import training_ops
 import beside
 import numpy as np
@@ -43,6 +44,7 @@ import tf_keras
 assert keras.layers is named is layers is importlib.import_module("keras.layers")
 assert Dense is tf.keras.layers.Dense is of_tensorflow.layers.Dense is tf_keras.layers.Dense
 assert tensorflow.keras.Model is beside.keras.Model is tf.compat.v2.keras.Model is tf_keras.Model
+assert of_python is keras and training.training_ops is training_ops
 assert LSTM is tf_keras.layers.LSTM
 assert Adam is tf_keras.optimizers.legacy.Adam is tf.optimizers.Adam
 assert isinstance(keras.Input((2,)), KerasTensor)
