@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ipu_tf.poplar import installation
+from ipu_tf.poplar import installation, user_op_sources, user_ops
 from ipu_tf.poplar.toolchain import PROGRAM_FLAGS, find_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +55,17 @@ def programs(tmp_path_factory):
 @pytest.fixture(scope="session")
 def sanitized(tmp_path_factory):
     return Programs(tmp_path_factory.mktemp("poplar-sanitized"), SANITIZERS)
+
+
+@pytest.fixture(scope="module")
+def installed(programs, tmp_path_factory):
+    """Lets custom ops use the libraries of the tests, and a cache of our own."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (user_ops, user_op_sources):
+            patch.setattr(module, "installation", lambda: programs.place)
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "user_ops"))
+        yield programs.place
+    user_ops._bridge.cache_clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

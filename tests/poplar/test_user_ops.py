@@ -11,28 +11,18 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf.ops import replication_ops
 from ipu_tf.ops.custom_ops import precompiled_user_op
-from ipu_tf.poplar import user_op_sources, user_ops
 from ipu_tf.poplar.toolchain import find_compiler
 from ipu_tf.runtime.extraction.uncompilable import UncompilableProgram
 from tests.poplar.conftest import PROGRAMS
 from tests.runtime.replicas.programs import of_all
+
+pytestmark = pytest.mark.usefixtures("installed")
 
 SOURCE = PROGRAMS / "user_ops.cpp"
 CODELETS = PROGRAMS / "user_op_codelets.cpp"
 TILES = 8
 X, Y, Z = np.random.default_rng(3).normal(size=(3, 40, 5)).astype("float32")
 OUTS = {"output_types": [tf.float32], "output_shapes": [X.shape]}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def installed(programs, tmp_path_factory):
-    """Uses the libraries that the other tests use, and a cache of our own."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (user_ops, user_op_sources):
-            patch.setattr(module, "installation", lambda: programs.place)
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "user_ops"))
-        yield programs.place
-    user_ops._bridge.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""An activation with a trainable frequency, as a custom op in C++ for Poplar."""
