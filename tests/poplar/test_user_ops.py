@@ -1,5 +1,6 @@
 """Custom ops of TensorFlow written for Poplar, against the same computation in TensorFlow."""
 
+import dataclasses
 import os
 import subprocess
 
@@ -9,9 +10,12 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf
+from ipu_tf.machine.target import CHIPS
 from ipu_tf.ops import replication_ops
 from ipu_tf.ops.custom_ops import precompiled_user_op
-from ipu_tf.poplar.toolchain import find_compiler
+from ipu_tf.poplar import user_ops
+from ipu_tf.poplar.toolchain import PROGRAM_FLAGS, find_compiler
+from ipu_tf.poplar.user_op_bridge import TensorType, UserOpCall
 from ipu_tf.runtime.extraction.uncompilable import UncompilableProgram
 from tests.poplar.conftest import PROGRAMS
 from tests.runtime.replicas.programs import of_all
@@ -330,6 +334,44 @@ def test_a_source_is_compiled_and_its_functions_are_compared(tmp_path):
     (tmp_path / "op.cpp").write_text(text)
     with pytest.raises(ValueError, match=r"(?s)not those of level 5.*conflicting declaration of"):
         product(X, Y, str(tmp_path / "op.cpp"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
+def test_every_level_of_the_api(installed, tmp_path, level):
+    words = [str(PROGRAMS / "user_op_levels.cpp"), f"-DLEVEL={level}", "-shared", "-fPIC"]
+    words += [*PROGRAM_FLAGS, *installed.compile_flags, *installed.link_flags]
+    find_compiler().run([*words, "-o", str(tmp_path / "libop.so")], "the op")
+    attributes = "attributes" if level > 1 else ""
+    call = UserOpCall(
+        library=str(tmp_path / "libop.so"),
+        codelets="",
+        function="Build",
+        label="label",
+        attributes=attributes,
+    )
+    gradient = dataclasses.replace(call, function="Build_grad", is_gradient=True, gradient_of=1)
+    matrix = TensorType(dtype="float16", shape=(3, 2))
+    target = dataclasses.replace(CHIPS["gc2"], tiles=TILES)
+    assert user_ops.is_stateless(call, 2)
+    assert user_ops.build(call, [matrix] * 2, [matrix], target).has_output == (True,)
+    made = user_ops.build(gradient, [matrix] * 4, [matrix], target, forward_outputs=1)
+    assert made.has_output == (True,)
+
+
+@pytest.mark.slow
+def test_estimates_and_compiled_graphs_of_tensorflow_1(library):
+    report = ipu_tf.estimate(lambda: model_of(Times, library), batch_size=10)
+    layers = {step.layer for step in report.programs[0].device.steps}
+    assert "sequential/times" in layers
+
+    def program(x, y):
+        return [product(x, y, library)]
+
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x, y = (tf.compat.v1.placeholder(tf.float32, X.shape) for _ in range(2))
+        (found,) = ipu_tf.ipu_compiler.compile(program, [x, y])
+        np.testing.assert_array_equal(session.run(found, {x: X, y: Y}), X * Y)
 
 
 @pytest.mark.slow
