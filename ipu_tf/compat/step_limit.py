@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 
@@ -21,7 +21,18 @@ from ipu_tf.keras.extensions import IPUExtensions
 
 _LOG = logging.getLogger(__name__)
 
-Within = Callable[[Any, int], AbstractContextManager[None]]
+
+class LoopingModel(Protocol):
+    """A model of a Keras, as its loops know it."""
+
+    name: str
+    steps_per_execution: int
+    stop_training: bool
+    stop_evaluating: bool
+    stop_predicting: bool
+
+
+Within = Callable[[LoopingModel, int], AbstractContextManager[None]]
 """Returns a context in which the loops of a model end after a number of steps."""
 
 
@@ -92,7 +103,7 @@ def _has_own_limit(model: Any) -> bool:
 
 
 @contextlib.contextmanager
-def executions_within(model: Any, limit: int) -> Iterator[None]:
+def executions_within(model: LoopingModel, limit: int) -> Iterator[None]:
     """Runs at most so many steps of a model at once."""
     at_once = int(model.steps_per_execution)  # A variable in tf_keras.
     model.steps_per_execution = min(at_once, limit)
@@ -112,7 +123,7 @@ class StepLimit:
         limit: The number of steps.
     """
 
-    model: Any
+    model: LoopingModel
 
     def __init__(self, method: str, limit: int) -> None:
         super().__init__()
