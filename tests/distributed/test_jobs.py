@@ -37,6 +37,7 @@ def test_values_of_the_host():
     [
         *("collectives", "steps", "loop", "jitted_loop", "stages", "session"),
         *("fit", "fit_accumulating", "fit_in_groups", "fit_as_a_group", "fit_in_stages"),
+        "fit_by_own_step",
     ],
 )
 def test_replicas_give_the_same_bits_over_any_number_of_processes(case, count):
@@ -113,7 +114,7 @@ def test_a_full_disk_at_instance_0_ends_all(tmp_path):
             "resumes_alone",
             "begins after 5 weight updates in instance 0, and after 0 in instance 1",
         ),
-        ("own_train_step", "Here it has to: the model has 4 replicas"),
+        ("own_train_step", "weights of the model once, by `apply_gradients`"),
         ("outside_of_fit", "updates the weights by the gradients of one replica, and 2 instances"),
         ("sharded_state", "not over those of 2. Set it to False"),
         ("groups", "replica_group_size` to a divisor or a multiple of 3, or start another"),

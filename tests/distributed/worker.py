@@ -272,6 +272,27 @@ def fit_accumulating():
     publish(*[weight.numpy() for weight in model.trainable_weights])
 
 
+def fit_by_own_step():
+    class Own(keras.Sequential):
+        def train_step(self, batch):
+            x, y = batch
+            with tf.GradientTape() as tape:
+                loss = self.compute_loss(y=y, y_pred=self(x, training=True))
+            gradients = tape.gradient(loss, self.trainable_weights)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+            return {"loss": loss}
+
+    with strategy_of_job().scope():
+        keras.utils.set_random_seed(1)
+        layers = [keras.layers.Flatten(), keras.layers.Dense(3)]
+        model = Own([keras.Input((6, 6, 2), batch_size=4), *layers])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.SGD(0.05, momentum=0.9), loss, steps_per_execution=4)
+        model.set_gradient_accumulation_options(gradient_accumulation_steps_per_replica=2)
+        logs = model.fit(data(4, 2), epochs=2, shuffle=False, verbose=0).history
+    publish(*[weight.numpy() for weight in model.trainable_weights], logs["loss"])
+
+
 def fit_in_groups(replicas=2):
     model, logs = trained(2, batch_norm_group=replicas)
     evaluated = model.evaluate(data(2, 1), verbose=0, return_dict=True)

@@ -2,7 +2,7 @@
 
 The loop runs such a step as a whole. Pipelines split a step, and replicas that share the statistics
 of batch normalization run as one batch. Gradient accumulation and replicas take the step of
-training apart at its update; see `held_updates.py`.
+training apart at its update; see `own_step_gradients.py`.
 """
 
 from __future__ import annotations
@@ -58,9 +58,11 @@ def is_built_for(model: StatefulModel, step: str) -> bool:
         return adapter_of(model).is_built_for(step)
     if getattr(model, _FUNCTION_OF[step]) is not None:
         return True
-    # Variables that a step creates later, such as those of metrics, would not be replicated.
-    alone = replication_factor(model.distribute_strategy, 1) == 1
-    return alone and adapter_of(model).layers_are_built
+    # Variables that a step creates later, such as those of metrics, would not be replicated, and
+    # an optimizer that only takes gradients in the step would create its own in the update.
+    alone = replication_factor(model.distribute_strategy, 1) * instances().count == 1
+    at_once = model.ipu_training_state.accumulation.steps_per_replica == 1
+    return alone and at_once and adapter_of(model).layers_are_built
 
 
 def runs_on_ipu(model: StatefulModel, *, made_in_scope: bool) -> bool:

@@ -25,7 +25,7 @@ from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, Gradie
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.device_function import Step, run_with
-from ipu_tf.keras.steps.held_updates import gradients_of_own_step
+from ipu_tf.keras.steps.own_step_gradients import gradients_of_own_step
 from ipu_tf.keras.steps.own_steps import has_own, own_step
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.programs.update_runs import UpdateRuns

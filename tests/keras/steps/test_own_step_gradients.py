@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras.adapters.models import adapter_of
-from ipu_tf.keras.steps.held_updates import gradients_of_own_step
+from ipu_tf.keras.loop.step_checks import is_built_for
+from ipu_tf.keras.steps.own_step_gradients import gradients_of_own_step
 from tests.keras.equivalence import batches, check_weights, samples, strategy_of
 from tests.keras.models_with_steps import AdversarialPair, Distiller, compiled
 from tests.keras.small_models import CLASSES, FEATURES, sequential
@@ -149,12 +150,14 @@ def test_own_steps_train_on_several_batches_as_stock_keras_on_one(ipus):
     """The sum over two replicas is the mean at half the rate."""
     data, loss = samples(48), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     stock = compiled(Distiller)
-    stock.compile(keras.optimizers.SGD(0.1), loss, metrics=["accuracy"])
+    stock.compile(keras.optimizers.SGD(0.1, 0.9), loss, metrics=["accuracy"])
     expected = stock.fit(batches(data, 8 * ipus), epochs=2, verbose=0).history
     with strategy_of(ipus).scope():
         ours = compiled(Distiller)
         rate = 0.1 / ipus
-        ours.compile(keras.optimizers.SGD(rate), loss, metrics=["accuracy"], steps_per_execution=2)
+        ours.compile(
+            keras.optimizers.SGD(rate, 0.9), loss, metrics=["accuracy"], steps_per_execution=2
+        )
         ours.set_gradient_accumulation_options(
             gradient_accumulation_steps_per_replica=2, gradient_accumulation_reduction_method="mean"
         )
@@ -164,6 +167,21 @@ def test_own_steps_train_on_several_batches_as_stock_keras_on_one(ipus):
     assert list(history) == list(expected)
     if ipus == 1:
         np.testing.assert_allclose(history["accuracy"], expected["accuracy"], rtol=1e-6)
+
+
+def test_an_optimizer_is_built_before_its_updates_are_held():
+    """Else the update would create its state, and first where figures alone are traced."""
+
+    class Own(keras.Sequential):
+        def train_step(self, batch):
+            raise AssertionError(batch)
+
+    with strategy_of(1).scope():
+        model = Own([keras.Input((FEATURES,)), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.1, 0.9), "mse", steps_per_execution=2)
+        assert is_built_for(model, "train_step")
+        model.set_gradient_accumulation_options(gradient_accumulation_steps_per_replica=2)
+        assert not is_built_for(model, "train_step")
 
 
 def test_replicas_that_share_statistics_do_not_run_own_steps():
