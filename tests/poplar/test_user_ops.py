@@ -211,6 +211,17 @@ def test_a_keras_layer_trains_and_saves(library, strategy, tmp_path):
     np.testing.assert_allclose(predicted, stock.predict(X, verbose=0), rtol=1e-4, atol=1e-6)
 
 
+def test_an_allocator_may_make_unsigned_indices(library, strategy):
+    outs = {"output_types": [tf.int32], "output_shapes": [[4]]}
+
+    @tf.function
+    def program(x):
+        return precompiled_user_op([x], library, outs=outs, op_name="Indexed")[0]
+
+    indices = tf.constant([3, 0, 2**31 - 1, -1])
+    np.testing.assert_array_equal(strategy.run(program, args=(indices,)), indices)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [

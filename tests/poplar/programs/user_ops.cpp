@@ -45,6 +45,24 @@ Program Build_grad(Graph& graph, int, const Tensors& gradients, const Tensors& i
   return sequence;
 }
 
+// Indices that are unsigned where the op allocates them, as those of popops are, and come back as they are.
+void Indexed_metadata(Indices& allocating, Indices&, Aliases&, bool&, bool& is_stateless, bool&, std::uint32_t) {
+  allocating = {0};
+  is_stateless = true;
+}
+
+Tensor Indexed_allocator(Graph& graph, std::uint32_t, const std::vector<std::size_t>& shape, poplar::Type, const Text&,
+                         const Text& prefix) {
+  const Tensor indices = graph.addVariable(poplar::UNSIGNED_INT, shape, prefix);
+  poputil::mapTensorLinearly(graph, indices);
+  return indices;
+}
+
+Program Indexed(Graph& graph, const Tensors& inputs, Tensors& outputs, const Text&, const Text& prefix) {
+  outputs.push_back(graph.clone(inputs[0], prefix + "/indices"));
+  return poplar::program::Copy(inputs[0], outputs[0]);
+}
+
 // x to the power 2, times the number that the attributes spell; the codelet is that of gp_path.
 Program Squares(Graph& graph, Tensors& inputs, Tensors& outputs, const Text& attributes, const Text& prefix) {
   const Tensor in = inputs[0].flatten();

@@ -19,6 +19,15 @@ std::string ShapeText(const std::vector<std::size_t>& shape) {
 
 std::string SpecText(const TensorSpec& spec) { return spec.type.toString() + ShapeText(spec.shape); }
 
+bool IsIntegerOf32Bits(Type type) { return type == INT || type == UNSIGNED_INT; }
+
+// TensorFlow's indices are signed, those of popops are not: an allocator may make either for the other.
+Tensor WithSignOf(const Tensor& tensor, Type wanted) {
+  const bool differs = tensor.elementType() != wanted;
+  const bool may_differ = IsIntegerOf32Bits(tensor.elementType()) && IsIntegerOf32Bits(wanted);
+  return differs && may_differ ? tensor.reinterpret(wanted) : tensor;
+}
+
 void CheckIs(const Tensor& tensor, const TensorSpec& wanted, const std::string& what) {
   const TensorSpec found{tensor.elementType(), tensor.shape()};
   if (found.type == wanted.type && found.shape == wanted.shape) return;
@@ -60,8 +69,9 @@ std::vector<Tensor> UserOp::AddInputs(Graph* graph, const Functions& functions, 
     const bool is_allocated = functions.HasAllocator() && std::find(allocating.begin(), allocating.end(),
                                                                     static_cast<std::int64_t>(i)) != allocating.end();
     if (is_allocated) {
-      tensors.push_back(
-          functions.Allocate(*graph, static_cast<std::uint32_t>(i), spec.type, spec.shape, request.attributes, name));
+      const Tensor made =
+          functions.Allocate(*graph, static_cast<std::uint32_t>(i), spec.type, spec.shape, request.attributes, name);
+      tensors.push_back(WithSignOf(made, spec.type));
       CheckIs(tensors.back(), spec,
               "the tensor that `" + request.name + "_allocator` makes for input " + std::to_string(i));
     } else {
