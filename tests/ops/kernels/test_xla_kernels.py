@@ -151,6 +151,9 @@ def test_no_op_of_the_library_is_left_out():
         "ipu_index_check",
         "ipu_masked_scale",
         "ipu_nonfinite_replay",
+        # tests/poplar/test_user_ops.py has both.
+        "ipu_stateless_user_op",
+        "ipu_user_op",
     }
 
 
