@@ -15,9 +15,9 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from ipu_tf.base.whole_files import write_whole
 
@@ -26,7 +26,6 @@ FOLDER = "IPU_TF_JOB_FOLDER"
 
 _LOG = logging.getLogger(__name__)
 _PRIVATE = 0o700
-_PRIVATE_FILE = 0o600
 
 _MadeT = TypeVar("_MadeT")
 
@@ -75,18 +74,22 @@ class JobFolder:
             key: A name that is the same for equal arguments of `make`.
             make: Makes a value that can be pickled.
         """
-        made: list[_MadeT] = []
+        file = self._folder / key
         try:
-            with _locked(self._folder / f"{key}.lock"):
-                file = self._folder / key
-                if file.exists():
-                    value: _MadeT = pickle.loads(file.read_bytes())
-                    return value
-                made.append(make())
-                write_whole(file, pickle.dumps(made[0], pickle.HIGHEST_PROTOCOL))
+            lock = _locked(self._folder / f"{key}.lock")
         except OSError as error:
-            _LOG.warning("Other instances of this host make %s themselves: %s", key, error)
-        return made[0] if made else make()
+            _tell(key, error)
+            return make()
+        with lock:
+            with contextlib.suppress(FileNotFoundError):
+                value: _MadeT = pickle.loads(file.read_bytes())
+                return value
+            made = make()
+            try:
+                write_whole(file, pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
+            except OSError as error:
+                _tell(key, error)
+            return made
 
 
 def job_folder(environment: Mapping[str, str] = os.environ) -> JobFolder | None:
@@ -109,12 +112,16 @@ def _is_own(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and mode == _PRIVATE and found.st_uid == os.geteuid()
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Holds the lock of a file while the block runs."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, _PRIVATE_FILE)
+def _locked(path: Path) -> IO[bytes]:
+    """Returns a file whose lock is held until it is closed."""
+    file = path.open("ab")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _tell(key: str, error: OSError) -> None:
+    _LOG.warning("Other instances of this host make %s themselves: %s", key, error)

@@ -49,6 +49,28 @@ def test_errors_are_not_shared(folder):
     assert JobFolder(folder).get("program", lambda: 1) == 1
 
 
+def test_a_value_that_cannot_be_made_is_tried_once(folder):
+    tries = []
+
+    def fail():
+        tries.append(1)
+        raise OSError("no such chip")
+
+    with pytest.raises(OSError, match="no such chip"):
+        JobFolder(folder).get("program", fail)
+    assert len(tries) == 1
+
+
+def test_a_full_disk_loses_no_value(folder, monkeypatch, caplog):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ipu_tf.processes.job_folder.write_whole", full)
+    with caplog.at_level(logging.WARNING):
+        assert JobFolder(folder).get("program", lambda: 3) == 3
+    assert "No space left" in caplog.text
+
+
 def test_without_the_folder_each_makes_its_own_and_says_so(folder, caplog):
     shared = JobFolder(folder)
     remove_job_folder(folder)
