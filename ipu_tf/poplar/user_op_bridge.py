@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +65,26 @@ class UserOpCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UserOpShapes:
+    """A custom op with its tensors and its machine.
+
+    Attributes:
+        call: The op.
+        inputs: Its inputs; of a gradient, the gradients of the forward op's outputs, then its
+            outputs, then its inputs.
+        outputs: Its outputs.
+        target: The IPU.
+        forward_outputs: The outputs of the forward op, of a gradient.
+    """
+
+    call: UserOpCall
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    target: Target
+    forward_outputs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserProgram:
     """A custom op that was built for its shapes.
 
@@ -109,23 +129,17 @@ class Bridge:
         names = (call.library.encode(), call.function.encode())
         places = (ctypes.byref(stateless), ctypes.byref(error))
         if not self._library.ipu_tf_user_op_check(*names, inputs, *places):
-            raise UserOpError(_reason(error))
+            raise UserOpError(reason_of(error))
         return bool(stateless.value)
 
-    def build(
-        self,
-        call: UserOpCall,
-        inputs: Sequence[TensorType],
-        outputs: Sequence[TensorType],
-        target: Target,
-        forward_outputs: int,
-    ) -> UserProgram:
-        """Builds and compiles an op for the shapes of its tensors; see `user_ops.build`.
+    def build(self, op: UserOpShapes) -> UserProgram:
+        """Builds and compiles an op for the shapes of its tensors.
 
         Raises:
             UserOpError: It cannot be loaded, what it does is refused, or it makes other outputs.
         """
-        tensors = [*inputs, *outputs]
+        call, target = op.call, op.target
+        tensors = [*op.inputs, *op.outputs]
         sizes = [size for tensor in tensors for size in tensor.shape]
         request = _Request(
             library=call.library.encode(),
@@ -134,10 +148,10 @@ class Bridge:
             label=call.label.encode(),
             attributes=call.attributes.encode(),
             is_gradient=call.is_gradient,
-            forward_outputs=forward_outputs,
+            forward_outputs=op.forward_outputs,
             gradient_of=call.gradient_of,
-            inputs=len(inputs),
-            outputs=len(outputs),
+            inputs=len(op.inputs),
+            outputs=len(op.outputs),
             types=(ctypes.c_char_p * len(tensors))(*(one.dtype.encode() for one in tensors)),
             ranks=(ctypes.c_int32 * len(tensors))(*(len(one.shape) for one in tensors)),
             sizes=(ctypes.c_int64 * len(sizes))(*sizes),
@@ -149,29 +163,30 @@ class Bridge:
             sync_cycles=target.sync_cycles,
             clock_hz=target.clock_hz,
         )
-        has_output, error = (ctypes.c_int32 * len(outputs))(), ctypes.c_char_p()
-        op = self._library.ipu_tf_user_op_make(
+        has_output, error = (ctypes.c_int32 * len(op.outputs))(), ctypes.c_char_p()
+        made = self._library.ipu_tf_user_op_make(
             ctypes.byref(request), has_output, ctypes.byref(error)
         )
-        if op is None:
-            raise UserOpError(_reason(error))
+        if made is None:
+            raise UserOpError(reason_of(error))
         run = ctypes.cast(self._library.ipu_tf_user_op_run, ctypes.c_void_p).value or 0
         return UserProgram(
             run=run,
-            op=op,
+            op=made,
             has_output=tuple(map(bool, has_output)),
-            records=lambda: self._records(op),
+            records=lambda: self._records(made),
         )
 
     def _records(self, op: int) -> bytes:
         size, error = ctypes.c_int64(), ctypes.c_char_p()
         content = self._library.ipu_tf_user_op_records(op, ctypes.byref(size), ctypes.byref(error))
         if content is None:
-            raise UserOpError(_reason(error))
+            raise UserOpError(reason_of(error))
         return ctypes.string_at(content, size.value)
 
 
-def _reason(error: ctypes.c_char_p) -> str:
+def reason_of(error: ctypes.c_char_p) -> str:
+    """Returns the reason of a failure that a function of the library gave."""
     return (error.value or b"").decode(errors="replace")
 
 

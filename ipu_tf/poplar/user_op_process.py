@@ -20,14 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from ipu_tf.machine.target import Target
 from ipu_tf.poplar.user_op_bridge import (
     RUN,
     Bridge,
     TensorType,
     UserOpCall,
     UserOpError,
+    UserOpShapes,
     UserProgram,
+    reason_of,
 )
 
 _CODE = (
@@ -59,19 +60,10 @@ class Child:
         """Returns what `Bridge.is_stateless` does there."""
         return bool(self._ask("is_stateless", call, inputs))
 
-    def build(
-        self,
-        call: UserOpCall,
-        inputs: Sequence[TensorType],
-        outputs: Sequence[TensorType],
-        target: Target,
-        forward_outputs: int,
-    ) -> UserProgram:
+    def build(self, op: UserOpShapes) -> UserProgram:
         """Returns what `Bridge.build` builds there, with a function here that runs it."""
-        number, has_output, records = self._ask(
-            "build", call, inputs, outputs, target, forward_outputs
-        )
-        sizes = [_bytes(one) for one in inputs]
+        number, has_output, records = self._ask("build", op)
+        sizes = [_bytes(one) for one in op.inputs]
         reasons = threading.local()
 
         @RUN
@@ -156,17 +148,10 @@ class _Server:
     def is_stateless(self, call: UserOpCall, inputs: int) -> bool:
         return self._bridge.is_stateless(call, inputs)
 
-    def build(
-        self,
-        call: UserOpCall,
-        inputs: Sequence[TensorType],
-        outputs: Sequence[TensorType],
-        target: Target,
-        forward_outputs: int,
-    ) -> tuple[int, tuple[bool, ...], bytes]:
+    def build(self, op: UserOpShapes) -> tuple[int, tuple[bool, ...], bytes]:
         """Builds an op; returns its number, which outputs it has, and its graph."""
-        program = self._bridge.build(call, inputs, outputs, target, forward_outputs)
-        made = [_bytes(one) for one, has in zip(outputs, program.has_output, strict=True) if has]
+        program = self._bridge.build(op)
+        made = [_bytes(one) for one, has in zip(op.outputs, program.has_output, strict=True) if has]
         self._programs.append((program, made))
         return len(self._programs) - 1, program.has_output, program.records()
 
@@ -178,5 +163,5 @@ class _Server:
         error = ctypes.c_char_p()
         places = (_addresses(inputs), _addresses(outputs))
         if not RUN(program.run)(program.op, *places, ctypes.byref(error)):
-            raise UserOpError((error.value or b"").decode(errors="replace"))
+            raise UserOpError(reason_of(error))
         return [one.raw[:size] for one, size in zip(outputs, sizes, strict=True)]

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from pathlib import Path
 
-from ipu_tf.machine.target import Target
 from ipu_tf.poplar.libraries import installation
 from ipu_tf.poplar.toolchain import PoplarBuildError
-from ipu_tf.poplar.user_op_bridge import Bridge, TensorType, UserOpCall, UserOpError, UserProgram
+from ipu_tf.poplar.user_op_bridge import (
+    Bridge,
+    UserOpCall,
+    UserOpError,
+    UserOpShapes,
+    UserProgram,
+)
 from ipu_tf.poplar.user_op_process import Child
 from ipu_tf.poplar.user_op_sources import SUFFIXES, compiled
 
@@ -37,32 +41,19 @@ def is_stateless(call: UserOpCall, inputs: int, *, isolated: bool = False) -> bo
     return (_child(whole) if isolated else _bridge()).is_stateless(whole, inputs)
 
 
-def build(
-    call: UserOpCall,
-    inputs: Sequence[TensorType],
-    outputs: Sequence[TensorType],
-    target: Target,
-    forward_outputs: int = 0,
-    *,
-    isolated: bool = False,
-) -> UserProgram:
+def build(op: UserOpShapes, *, isolated: bool = False) -> UserProgram:
     """Builds and compiles an op for the shapes of its tensors.
 
     Args:
-        call: The op.
-        inputs: Its inputs; of a gradient, the gradients of the forward op's outputs, then its
-            outputs, then its inputs.
-        outputs: Its outputs.
-        target: The IPU.
-        forward_outputs: The outputs of the forward op, of a gradient.
+        op: The op.
         isolated: Whether its code runs in a process of its own.
 
     Raises:
         UserOpError: It cannot be loaded, what it does is refused, or it makes other outputs.
     """
-    whole = _with_library(call)
+    whole = _with_library(op.call)
     place = _child(whole) if isolated else _bridge()
-    return place.build(whole, inputs, outputs, target, forward_outputs)
+    return place.build(dataclasses.replace(op, call=whole))
 
 
 @functools.cache

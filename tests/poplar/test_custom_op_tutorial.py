@@ -19,4 +19,5 @@ def test_the_op_is_that_of_tensorflow_and_trains(capsys):
     assert float(re.search(r"difference from TensorFlow: (\S+)", printed)[1]) < 1e-5
     first, last = map(float, re.search(r"loss: (\S+) in .*, (\S+) in", printed).groups())
     assert last < 0.7 * first
-    assert "sequential/snake" in printed
+    # Keras numbers the model when the process had others.
+    assert re.search(r"sequential(_\d+)?/snake", printed)

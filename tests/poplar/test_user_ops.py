@@ -15,7 +15,7 @@ from ipu_tf.ops import replication_ops
 from ipu_tf.ops.custom_ops import precompiled_user_op
 from ipu_tf.poplar import user_ops
 from ipu_tf.poplar.toolchain import PROGRAM_FLAGS, find_compiler
-from ipu_tf.poplar.user_op_bridge import TensorType, UserOpCall
+from ipu_tf.poplar.user_op_bridge import TensorType, UserOpCall, UserOpShapes
 from ipu_tf.runtime.extraction.uncompilable import UncompilableProgram
 from tests.poplar.conftest import PROGRAMS
 from tests.runtime.replicas.programs import of_all
@@ -364,9 +364,10 @@ def test_every_level_of_the_api(installed, tmp_path, level):
     matrix = TensorType(dtype="float16", shape=(3, 2))
     target = dataclasses.replace(CHIPS["gc2"], tiles=TILES)
     assert user_ops.is_stateless(call, 2)
-    assert user_ops.build(call, [matrix] * 2, [matrix], target).has_output == (True,)
-    made = user_ops.build(gradient, [matrix] * 4, [matrix], target, forward_outputs=1)
-    assert made.has_output == (True,)
+    forward = UserOpShapes(call=call, inputs=(matrix,) * 2, outputs=(matrix,), target=target)
+    assert user_ops.build(forward).has_output == (True,)
+    backward = dataclasses.replace(forward, call=gradient, inputs=(matrix,) * 4, forward_outputs=1)
+    assert user_ops.build(backward).has_output == (True,)
 
 
 @pytest.mark.slow

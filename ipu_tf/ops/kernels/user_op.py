@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from ipu_tf import config
-from ipu_tf.machine.target import Target
 from ipu_tf.ops.kernels import library
 from ipu_tf.poplar import user_ops
 from ipu_tf.poplar.user_op_bridge import (
@@ -25,6 +24,7 @@ from ipu_tf.poplar.user_op_bridge import (
     TensorType,
     UserOpCall,
     UserOpError,
+    UserOpShapes,
     UserProgram,
 )
 
@@ -124,26 +124,20 @@ def _program(
             )
     if not all(each.shape.is_fully_defined() for each in (*inputs, *specs)):
         return None
-    return _built(
-        op.call,
-        tuple(map(_type, inputs)),
-        tuple(map(_type, specs)),
-        config.device_configuration().target,
-        forward_outputs,
-        config.device_configuration().isolate_custom_ops,
+    device = config.device_configuration()
+    shapes = UserOpShapes(
+        call=op.call,
+        inputs=tuple(map(_type, inputs)),
+        outputs=tuple(map(_type, specs)),
+        target=device.target,
+        forward_outputs=forward_outputs,
     )
+    return _built(shapes, device.isolate_custom_ops)
 
 
 @functools.cache
-def _built(
-    call: UserOpCall,
-    inputs: tuple[TensorType, ...],
-    outputs: tuple[TensorType, ...],
-    target: Target,
-    forward_outputs: int,
-    isolated: bool,
-) -> UserProgram:
-    return user_ops.build(call, inputs, outputs, target, forward_outputs, isolated=isolated)
+def _built(op: UserOpShapes, isolated: bool) -> UserProgram:
+    return user_ops.build(op, isolated=isolated)
 
 
 def _type(tensor: tf.Tensor | tf.TensorSpec) -> TensorType:

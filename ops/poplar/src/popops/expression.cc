@@ -5,6 +5,7 @@
 
 #include <poputil/exceptions.hpp>
 
+#include "library.h"
 #include "operations.h"
 
 namespace popops {
@@ -27,8 +28,6 @@ bool IsOfIntegers(const std::string& name) {
   }
   return false;
 }
-
-bool IsFloat(poplar::Type type) { return type == poplar::FLOAT || type == poplar::HALF; }
 
 }  // namespace
 

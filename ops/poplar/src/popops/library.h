@@ -17,6 +17,8 @@ std::string CodeletFolder();
 // Adds a file of codelets unless the graph has the type. Raises poplibs_error if addCodelets was not called.
 void AddFile(poplar::Graph* graph, const char* file, const std::string& type);
 
+inline bool IsFloat(const poplar::Type& type) { return type == poplar::FLOAT || type == poplar::HALF; }
+
 inline std::uint64_t Elements(const std::vector<poplar::Interval>& intervals) {
   std::uint64_t elements = 0;
   for (const poplar::Interval& one : intervals) elements += one.size();

@@ -25,8 +25,6 @@ using poplar::program::Sequence;
 constexpr const char* kNames[] = {"Add", "Mul", "Min", "Max", "And", "Or", "SquareAdd", "LogAdd"};
 constexpr const char* kWords[] = {"ADD", "MUL", "MIN", "MAX", "LOGICAL_AND", "LOGICAL_OR", "SQUARE_ADD", "LOG_ADD"};
 
-bool IsFloat(const poplar::Type& type) { return type == poplar::FLOAT || type == poplar::HALF; }
-
 // The sizes of the other dimensions.
 std::vector<std::size_t> ResultShape(const Tensor& in, const std::vector<std::size_t>& dims) {
   std::vector<std::size_t> shape;
@@ -123,7 +121,7 @@ std::vector<Held> HeldParts(const Graph& graph, const Tensor& flat, std::size_t 
 // Reduces on each tile what it holds, and makes what is left the input of the stage.
 void ReduceOnTiles(Graph* graph, Stage* stage, const std::vector<Held>& parts, ComputeSet set,
                    const DebugContext& context) {
-  const bool as_float = IsFloat(stage->in.elementType());
+  const bool as_float = detail::IsFloat(stage->in.elementType());
   Stage first{stage->op, false, nullptr, stage->in, {}, Tensor()};
   first.out = graph->addVariable(as_float ? poplar::FLOAT : stage->in.elementType(), {parts.size()},
                                  DebugContext(context, "partials"));

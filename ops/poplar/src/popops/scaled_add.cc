@@ -24,9 +24,7 @@ struct Signs {
   bool subtracts_own = false;
 };
 
-bool IsFloat(const poplar::Type& type) { return type == poplar::FLOAT || type == poplar::HALF; }
-
-poplar::Type ScaleType(const Tensor& a) { return IsFloat(a.elementType()) ? poplar::FLOAT : a.elementType(); }
+poplar::Type ScaleType(const Tensor& a) { return detail::IsFloat(a.elementType()) ? poplar::FLOAT : a.elementType(); }
 
 Tensor Scale(Graph* graph, const Tensor& a, float value, const DebugContext& context) {
   const Tensor scale = graph->addConstant(ScaleType(a), {}, value, DebugContext(context, "scale"));

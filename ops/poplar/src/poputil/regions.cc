@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "division.h"
+
 namespace poputil {
 inline namespace ipu_tf {
 namespace {
@@ -13,8 +15,6 @@ std::size_t Size(const Regions& regions) {
   return std::accumulate(regions.begin(), regions.end(), std::size_t{0},
                          [](std::size_t sum, const Interval& one) { return sum + one.size(); });
 }
-
-std::size_t CeilDivide(std::size_t n, std::size_t d) { return (n + d - 1) / d; }
 
 // How a list of sequences of regions is cut.
 struct Cut {

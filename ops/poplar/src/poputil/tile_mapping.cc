@@ -5,6 +5,8 @@
 
 #include <poputil/exceptions.hpp>
 
+#include "division.h"
+
 namespace poputil {
 inline namespace ipu_tf {
 namespace {
@@ -16,8 +18,6 @@ using Mapping = std::vector<std::vector<Interval>>;
 
 // What the vendor's documentation gives as the default.
 constexpr unsigned kMinBytesPerTile = 128;
-
-std::size_t CeilDivide(std::size_t n, std::size_t d) { return (n + d - 1) / d; }
 
 // The place behind the last share.
 unsigned NewOffset(const Mapping& mapping, unsigned offset) {
