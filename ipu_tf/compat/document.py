@@ -14,8 +14,8 @@ import ipu_tf.compat
 from ipu_tf.base.page_tables import table, with_table
 from ipu_tf.compat.arguments import UNUSED_ARGUMENTS, UnusedArguments
 from ipu_tf.compat.finder import install
-from ipu_tf.compat.keras2.spelling import Spelling
 from ipu_tf.compat.keras2.table import SPELLINGS
+from ipu_tf.compat.spellings.spelling import Spelling
 from ipu_tf.compat.states import NameState, State, states
 from ipu_tf.compat.tf_keras.habits import SPELLINGS as HABITS
 from ipu_tf.internals.patches import Patch, patches_of

@@ -11,8 +11,9 @@ from pathlib import Path
 from ipu_tf.base.trial import steps_limited_to
 from ipu_tf.compat.children import children_enter
 from ipu_tf.compat.finder import install, installed, uninstall
-from ipu_tf.compat.keras2.context import keras_2_spellings, spellings_of_tensorflow
+from ipu_tf.compat.keras2.context import keras_2_spellings
 from ipu_tf.compat.python_names import abstract_classes_in_collections
+from ipu_tf.compat.spellings.context import spellings_of_tensorflow
 from ipu_tf.compat.startup_lines import quiet_tensorflow
 from ipu_tf.compat.tf_keras.context import is_in_force, keras_2_for_scripts
 

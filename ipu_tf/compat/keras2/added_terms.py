@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_graphs import (
     add_to_graph,

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.compat.keras2.spelling import Provider, Spelling
+from ipu_tf.compat.spellings.spelling import Provider, Spelling
 from ipu_tf.internals.keras import application_builder
 
 _ARGUMENTS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(

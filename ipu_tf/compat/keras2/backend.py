@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.names import absent, given, of_both
-from ipu_tf.compat.keras2.spelling import Spelling
+from ipu_tf.compat.spellings.spelling import Spelling
 from ipu_tf.internals.keras import reset_names
 from ipu_tf.internals.keras_layers import training_of_call
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.compat.keras2.training import methods_of_loop
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.patches import Wrap
 
 _RESET = "reset_metrics"

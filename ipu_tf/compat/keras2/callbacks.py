@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.keras import MonitorCallback
 from ipu_tf.internals.patches import Patch, Wrap
 

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.keras_saving import newest_checkpoint
 from ipu_tf.internals.patches import Patch, Wrap
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.keras_compiled import CompiledParts
 from ipu_tf.internals.patches import Patch, Wrap
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from ipu_tf.compat.keras2.loading import Keras2Finder, KerasLoading
 from ipu_tf.compat.modules import KERAS_HOSTS
+from ipu_tf.compat.spellings.loading import Keras2Finder, KerasLoading
 
 
 @contextlib.contextmanager
@@ -29,41 +29,17 @@ def keras_2_spellings() -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def spellings_of_tensorflow() -> Iterator[None]:
-    """Adapts TensorFlow and NumPy alone, beside Keras 2 itself; afterwards all is as before."""
-    with contextlib.ExitStack() as stack:
-        if "tensorflow" in sys.modules:
-            _adapt_tensorflow(stack)
-        else:
-            loading = KerasLoading(lambda: _adapt_tensorflow(stack), "tensorflow")
-            sys.meta_path.insert(0, loading)
-            stack.callback(loading.stop)
-        yield
-
-
-def _adapt_tensorflow(stack: contextlib.ExitStack) -> None:
-    """Adapts TensorFlow and NumPy until a stack closes."""
-    # They load TensorFlow.
-    from ipu_tf.compat.keras2 import norms, numpy_names, tensorflow_modules
-    from ipu_tf.compat.keras2.adaptation import adapted_methods
-    from ipu_tf.compat.keras2.spelling import Notices
-
-    spellings = (*tensorflow_modules.SPELLINGS, *norms.SPELLINGS, *numpy_names.SPELLINGS)
-    stack.enter_context(adapted_methods(spellings, Notices()))
-
-
 def _adapt(stack: contextlib.ExitStack) -> None:
     """Adapts Keras until a stack closes."""
     # They load Keras.
-    from ipu_tf.compat.keras2.adaptation import adapted_methods
     from ipu_tf.compat.keras2.module_names import (
         ModuleNames,
         NamesOfKeras2Finder,
         forget_modules_of,
     )
-    from ipu_tf.compat.keras2.spelling import Notices
     from ipu_tf.compat.keras2.table import SPELLINGS
+    from ipu_tf.compat.spellings.adaptation import adapted_methods
+    from ipu_tf.compat.spellings.spelling import Notices
 
     notices = Notices()
     stack.enter_context(adapted_methods(SPELLINGS, notices))

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.autograph import with_autograph
 from ipu_tf.internals.keras_training import function_of
 from ipu_tf.internals.patches import Patch, Wrap

@@ -15,7 +15,7 @@ import tensorflow as tf
 from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.object_graphs import ObjectGraph
 from ipu_tf.compat.keras2.own_checkpoints import OwnCheckpoint
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.keras_layers import layers_within
 from ipu_tf.internals.patches import Patch, Wrap
 

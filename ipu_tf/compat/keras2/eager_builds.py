@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.control_flow import is_of_script
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.patches import Wrap
 
 

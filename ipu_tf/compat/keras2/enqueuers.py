@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import MappingProxyType
 from typing import Any
 
-from ipu_tf.compat.keras2.spelling import Spelling
+from ipu_tf.compat.spellings.spelling import Spelling
 
 
 class SequenceEnqueuer:

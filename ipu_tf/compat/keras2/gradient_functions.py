@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.patches import Patch, Wrap
 
 _GRADIENT_AGGREGATION = Patch(

@@ -8,7 +8,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ipu_tf.compat.keras2 import graph_batch_normalization
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals import graph_layers
 
 _OWN: Mapping[str, tuple[ModuleType, ...]] = MappingProxyType(

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
+from ipu_tf.compat.spellings.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals.keras import KerasCallSpec, KerasHistory, KerasNode
 from ipu_tf.internals.keras_graphs import inbound_nodes, outbound_nodes
 from ipu_tf.internals.patches import Patch, Wrap

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.keras import (
     keras_activations,
     keras_constraints,

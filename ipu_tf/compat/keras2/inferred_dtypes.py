@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.patches import Patch, Wrap
 
 _LAYER_CONFIGURATIONS = Patch(keras.Layer, "get_config", "the dtype of a layer may be open")

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.internals.keras_layers import adopt_variable, is_initialized
 from ipu_tf.internals.patches import Patch, Wrap
 

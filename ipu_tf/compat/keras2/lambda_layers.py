@@ -9,8 +9,8 @@ from typing import Any
 
 import keras
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.compat.keras2.tensorflow_ops import as_computed
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.keras import keras_global_attribute
 from ipu_tf.internals.keras_layers import has_output_shape
 from ipu_tf.internals.patches import Patch, Wrap

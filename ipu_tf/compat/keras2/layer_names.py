@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Spelling
 
 
 def _without_slash(call: Call) -> bool:

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Spelling
 from ipu_tf.internals.patches import Patch
 
 _SIZE_ARGUMENTS = tuple(

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.keras_layers import allow_positional_arguments, new_without_config
 from ipu_tf.internals.patches import Patch, Wrap
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
-from ipu_tf.compat.keras2.spelling import Call, Spelling
 from ipu_tf.compat.keras2.training import copied_metric
+from ipu_tf.compat.spellings.spelling import Call, Spelling
 from ipu_tf.internals.keras_training import (
     KerasCompiledLoss,
     KerasCompiledMetrics,

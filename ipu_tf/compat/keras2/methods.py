@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.initialization import adopt_or_keep
-from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
+from ipu_tf.compat.spellings.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals.keras_graphs import graph_in, inbound_nodes
 from ipu_tf.internals.keras_layers import stored_weight, tracks_attributes
 from ipu_tf.internals.patches import Patch, Wrap

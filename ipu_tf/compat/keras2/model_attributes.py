@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
+from ipu_tf.compat.spellings.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
 from ipu_tf.internals.keras_optimizers import learning_rate_in
 from ipu_tf.internals.keras_training import result_names_of

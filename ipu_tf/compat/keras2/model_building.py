@@ -10,8 +10,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.compat.keras2.training import has_own_step
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.keras import KerasTrainer
 from ipu_tf.internals.keras_layers import all_layers_of, layers_within
 from ipu_tf.internals.patches import Patch, Wrap

@@ -21,7 +21,7 @@ from ipu_tf.compat.keras2.deferred_weights import (
 )
 from ipu_tf.compat.keras2.metadata_file import metadata_of
 from ipu_tf.compat.keras2.optimizer_slots import get_slot, get_slot_names
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.keras import keras_h5_models
 from ipu_tf.internals.keras_optimizers import (
     learning_rate_in,

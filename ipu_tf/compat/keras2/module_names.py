@@ -10,10 +10,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from ipu_tf.compat.keras2.loading import Keras2Finder
-from ipu_tf.compat.keras2.spelling import Notices, Notify, Provider, Spelling
 from ipu_tf.compat.later_finders import call_around, later_spec
 from ipu_tf.compat.modules import KERAS_HOSTS
+from ipu_tf.compat.spellings.loading import Keras2Finder
+from ipu_tf.compat.spellings.spelling import Notices, Notify, Provider, Spelling
 
 Names = Mapping[str, tuple[Provider, Notify]]
 

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.names import absent, given, moved, of_both, of_python_module
-from ipu_tf.compat.keras2.spelling import Provider, Spelling
 from ipu_tf.compat.keras2.tensorflow_ops import TFOpLambda
+from ipu_tf.compat.spellings.spelling import Provider, Spelling
 from ipu_tf.internals.keras import KerasFunctionLoss, KerasGetItem
 from ipu_tf.internals.tensorflow import tf_inspect
 

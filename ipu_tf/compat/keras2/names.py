@@ -10,8 +10,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.spelling import Provider
 from ipu_tf.compat.missing import Missing
+from ipu_tf.compat.spellings.spelling import Provider
 
 
 def of_both(module: str) -> dict[str, Provider]:

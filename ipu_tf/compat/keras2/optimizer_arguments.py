@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.autograph import with_autograph
 from ipu_tf.internals.keras_optimizers import learning_rate_in
 from ipu_tf.internals.patches import Patch

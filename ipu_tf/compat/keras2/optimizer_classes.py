@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.optimizer_methods import overrides, tensors_of
-from ipu_tf.compat.keras2.spelling import Call, Provider, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Provider, Spelling
 from ipu_tf.internals.keras_optimizers import variables_trained_by
 from ipu_tf.internals.tensorflow import create_slots
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2 import optimizer_slots as slots
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.internals.keras_optimizers import learning_rate_in
 from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.keras.adapters.models import adapter_of

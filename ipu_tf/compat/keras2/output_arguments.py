@@ -10,8 +10,8 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Rewrite, Spelling
 from ipu_tf.compat.keras2.training import methods_of_loop
+from ipu_tf.compat.spellings.spelling import Call, Rewrite, Spelling
 
 _METHODS = methods_of_loop("fit", "evaluate", "train_on_batch", "test_on_batch")
 _VALIDATION = "validation_data"

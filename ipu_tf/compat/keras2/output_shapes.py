@@ -9,8 +9,8 @@ from typing import Any
 
 from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.control_flow import is_of_script
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.compat.keras2.tensorflow_ops import KerasShape
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.patches import Wrap
 
 _METHOD = "compute_output_shape"

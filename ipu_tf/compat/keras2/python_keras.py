@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 
 _PARENT = "tensorflow.python"
 _OLD = f"{_PARENT}.keras"

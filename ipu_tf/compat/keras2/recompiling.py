@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.keras import KerasTrainer
 from ipu_tf.internals.keras_training import added_losses_of, forget_loss_and_metrics, has_loss
 from ipu_tf.internals.patches import Patch, Wrap

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ipu_tf.compat.keras2.spelling import Call, Spelling
 from ipu_tf.compat.keras2.training import LOOP, ON_BATCHES
+from ipu_tf.compat.spellings.spelling import Call, Spelling
 
 _WEIGHTS = "sample_weight"
 

@@ -20,7 +20,7 @@ from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.model_building import symbolic_inputs
 from ipu_tf.compat.keras2.optimizer_classes import TensorFlowOptimizer
 from ipu_tf.compat.keras2.own_checkpoints import OWN_STATE, OWN_WEIGHTS
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import was_called
 from ipu_tf.internals.keras_saving import keeping_compile_config, write_weights_as_h5

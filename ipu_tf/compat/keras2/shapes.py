@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.keras_layers import all_layers_of
 from ipu_tf.internals.patches import Patch
 

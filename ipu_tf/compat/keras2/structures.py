@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.keras import KerasFunctional, keras_backend, register_mappings_in
 from ipu_tf.internals.patches import Patch, Wrap
 

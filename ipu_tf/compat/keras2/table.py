@@ -33,8 +33,6 @@ from ipu_tf.compat.keras2 import (
     model_building,
     model_loading,
     modules_of_keras,
-    norms,
-    numpy_names,
     optimizer_arguments,
     optimizer_classes,
     optimizer_methods,
@@ -46,13 +44,13 @@ from ipu_tf.compat.keras2 import (
     saving,
     shapes,
     structures,
-    tensorflow_modules,
     tensorflow_ops,
     trainability,
     training,
     variables,
 )
-from ipu_tf.compat.keras2.spelling import Spelling
+from ipu_tf.compat.spellings import norms, numpy_names, tensorflow_modules
+from ipu_tf.compat.spellings.spelling import Spelling
 
 SPELLINGS: tuple[Spelling, ...] = (
     *shapes.SPELLINGS,

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.keras import unique_name_like
 from ipu_tf.internals.keras_graphs import history_of
 from ipu_tf.internals.keras_layers import keep_training_from

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.compat.keras2.training import methods_of_loop
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.keras_layers import layers_within
 from ipu_tf.internals.patches import Wrap
 

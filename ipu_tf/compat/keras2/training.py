@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import patches
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.keras import KerasTrainer, keras_backend_trainer, keras_python_utils
 from ipu_tf.internals.keras_training import result_names_of
 from ipu_tf.internals.patches import Patch, Wrap

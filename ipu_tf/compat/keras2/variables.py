@@ -11,8 +11,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.compat.keras2.tensorflow_ops import KerasDtype, KerasShape, of_tensorflow
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.internals.keras_layers import held_variable
 from ipu_tf.internals.patches import Patch, Wrap
 

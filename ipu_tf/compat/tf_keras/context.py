@@ -119,8 +119,8 @@ def _vendor_s_layers() -> Iterator[None]:
 def _adapt(tree: ModuleType) -> Callable[[], None]:
     """Adapts the modules that scripts get to Keras 2.6; returns what takes that back."""
     # They load TensorFlow and both Keras.
-    from ipu_tf.compat.keras2.adaptation import adapted_methods
-    from ipu_tf.compat.keras2.spelling import Notices
+    from ipu_tf.compat.spellings.adaptation import adapted_methods
+    from ipu_tf.compat.spellings.spelling import Notices
     from ipu_tf.compat.tf_keras.habits import SPELLINGS, legacy_optimizers
 
     stack = contextlib.ExitStack()

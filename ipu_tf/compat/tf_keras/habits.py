@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
 from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.internals.tf_keras import (
     OPTIMIZER_OF,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.patches import Patch, Wrap
 
 _NUMPY_NAMES = Patch(np, "__getattr__", "NumPy has the names that it dropped")

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ipu_tf.compat.keras2.spelling import Call, Notices, Notify, Rewrite, Spelling
+from ipu_tf.compat.spellings.spelling import Call, Notices, Notify, Rewrite, Spelling
 from ipu_tf.internals.patches import Patch, Wrap, installed
 
 

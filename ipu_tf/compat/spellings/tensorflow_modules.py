@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.earlier_names import MOVED
 from ipu_tf.internals.patches import Patch, Wrap
 

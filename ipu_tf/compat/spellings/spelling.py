@@ -107,7 +107,11 @@ def called_by_script() -> bool:
     AutoGraph and the replacements of methods stand between the two.
     """
     frame = inspect.currentframe()
-    between = ("ipu_tf.compat.keras2.", "tensorflow.python.autograph.")
+    between = (
+        "ipu_tf.compat.keras2.",
+        "ipu_tf.compat.spellings.",
+        "tensorflow.python.autograph.",
+    )
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(between):
         frame = frame.f_back
     name = str(frame.f_globals.get("__name__", "")) if frame else ""
