@@ -67,6 +67,8 @@ _HOMES = (
     ("ipu.application_compile_op", "ipu_tf.serving.application_compile_op"),
     ("ipu.ops.embedded_runtime", "ipu_tf.serving.embedded_runtime"),
     ("ipu.embedded_runtime", "ipu_tf.serving.embedded_runtime"),
+    ("ipu.distributed.host_collective_ops", "ipu_tf.distributed"),
+    ("keras.ipu.layers.capture_upstream_gradients", "ipu_tf.keras.layers"),
     ("ipu_tensorflow_addons.layers", "ipu_tf.ops.rnn_ops"),
     ("ipu_tensorflow_addons.layers.rnn_ops", "ipu_tf.ops.rnn_ops"),
     ("ipu_tensorflow_addons.v1.layers", "ipu_tf.ops.rnn_ops"),

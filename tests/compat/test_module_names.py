@@ -40,6 +40,14 @@ def test_modules_are_found_in_their_places_of_before():
     assert rnn_ops.PopnnGRU is ipu_tf.ops.rnn_ops.PopnnGRU
 
 
+def test_modules_of_names_that_their_packages_show_are_found():
+    from keras.ipu.layers.capture_upstream_gradients import CaptureUpstreamGradients
+    from tensorflow.python.ipu.distributed.host_collective_ops import broadcast
+
+    assert CaptureUpstreamGradients is ipu_tf.keras.layers.CaptureUpstreamGradients
+    assert broadcast is ipu_tf.distributed.broadcast
+
+
 def test_modules_of_releases_for_tensorflow_1_are_found():
     from tensorflow.python.ipu import ipu_optimizer
 

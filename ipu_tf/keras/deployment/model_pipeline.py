@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 
 from ipu_tf.keras.adapters.graphs import graphs_of
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline import stages as stage_rules
+from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of
 from ipu_tf.keras.pipeline.pipeline import Pipeline, warn_about_moving_statistics
 from ipu_tf.keras.pipeline.stages import Stages
@@ -88,6 +90,20 @@ def check_recorded_stages(model: StatefulModel) -> None:
     stages = graph.recorded_stages()
     if any(stage is not None for stage in stages):
         stage_rules.check_complete(graph, stages)
+
+
+def check_stages_of_built(model: StatefulModel) -> None:
+    """Checks the recorded stages of a model that a user has built, if it is a subclass.
+
+    Nothing is checked while its layers cannot be seen: that is an error where stages are needed.
+
+    Raises:
+        ValueError: Only some of its layers are in `PipelineStage` scopes.
+    """
+    is_subclass = graphs_of(model).kind(model) == "subclass"
+    if is_subclass and model.ipu_training_state.assigned_stages is None:
+        with contextlib.suppress(SymbolicCallError):
+            check_recorded_stages(model)
 
 
 def checked_training_pipeline(model: StatefulModel) -> Pipeline | None:

@@ -5,7 +5,6 @@ Each delegates: to `loop`, `steps` and `saving` for an IPU strategy, to Keras fo
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -13,7 +12,6 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.internals.keras_outputs import placeholders_of_outputs
 from ipu_tf.internals.keras_training import KerasEpochIterator, element_spec_of
@@ -21,7 +19,7 @@ from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.graphs import Structure
 from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.adapters.models import adapter_of
-from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages
+from ipu_tf.keras.deployment.model_pipeline import check_stages_of_built
 from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.keras3.graph_adapter import GRAPHS, shapes_of
 from ipu_tf.keras.keras3.h5_options import H5Options, take_options
@@ -29,7 +27,6 @@ from ipu_tf.keras.keras3.random_states import RandomStates
 from ipu_tf.keras.loop.execution import batch_spec
 from ipu_tf.keras.loop.step_checks import runs_on_ipu
 from ipu_tf.keras.loop.training_loop import TrainingLoop
-from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.saving.options_config import set_options
 from ipu_tf.keras.saving.whole_files import FilePath, files_of, written_by
 from ipu_tf.keras.steps import step_scopes
@@ -226,11 +223,8 @@ class KerasHooks(IPUExtensions, keras.Model):
         if len(inputs) == 1 and GRAPHS.tensors_in(inputs):
             (self.ipu_layer_calls.seen_inputs,) = inputs.values()
         self._build_shapes_dict = shapes_of(inputs) if inputs else None
-        by_user = not keras_layer_path()  # Otherwise a call builds it, or a model around it.
-        is_subclass = not isinstance(self, keras.Sequential | KerasFunctional)
-        if by_user and is_subclass and self.ipu_training_state.assigned_stages is None:
-            with contextlib.suppress(SymbolicCallError):  # Raised again when stages are needed.
-                check_recorded_stages(self)
+        if not keras_layer_path():  # Otherwise a call builds it, or a model around it.
+            check_stages_of_built(self)
 
     def _maybe_symbolic_build(
         self, iterator: KerasEpochIterator | None = None, data_batch: SpecStructure = None

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from ipu_tf.internals.keras_optimizers import variables_trained_by
 from ipu_tf.internals.structures import Gradient, TensorStructure
+from ipu_tf.keras.adapters.captured_gradients import captured_for
 from ipu_tf.keras.adapters.models import HoldUpdate, Weight, replaced_methods
-from ipu_tf.ops import grad_util_ops
 from ipu_tf.programs.op_names import LOSS
 
 
@@ -67,7 +67,7 @@ class Keras3Optimizer:
             if own is not None and own(tape, loss, weights):
                 return
         pairs = zip(self.gradients(tape, loss, weights), weights, strict=True)
-        self.apply(pairs, **self._captured())
+        self.apply(pairs, **captured_for(self.stock))
 
     def holding_updates(self, hold: HoldUpdate) -> AbstractContextManager[None]:
         """Returns a context in which `apply` and `apply_gradients` update nothing."""
@@ -89,13 +89,6 @@ class Keras3Optimizer:
             hold(list(zip(grads, given, strict=True)))
 
         return replaced_methods(self.stock, apply=apply, apply_gradients=apply_gradients)
-
-    def _captured(self) -> dict[str, TensorStructure]:
-        """Returns the captured gradients if it is a script's that says that it takes them."""
-        if not self.counts_captured_gradients or hasattr(self.stock, "count_captured"):
-            return {}  # Ours takes them itself.
-        captured = grad_util_ops.take_captured_gradients()
-        return {"captured_grads": captured} if captured else {}
 
 
 def _updates_in_minimize(kind: type) -> bool:

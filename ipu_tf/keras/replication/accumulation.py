@@ -193,8 +193,8 @@ class CapturedGradientCounts:
         gradients = grad_util_ops.take_captured_gradients()
         if gradients and not hasattr(self._optimizer, "count_captured"):
             raise NotImplementedError(
-                f"Optimizer '{self._optimizer.name}' takes captured gradients, which do not "
-                "outlive the program of their micro-batch. Train without gradient accumulation, "
+                f"{type(self._optimizer).__name__} takes captured gradients, which do not outlive "
+                "the program of their micro-batch. Train without gradient accumulation, "
                 "replicas and stages, or with an ALSOptimizer, which counts them. Received: "
                 f"gradients captured as {', '.join(gradients)}."
             )

@@ -14,11 +14,12 @@ from ipu_tf.internals import patches
 from ipu_tf.internals.autograph import autograph
 from ipu_tf.internals.keras import register_mappings_in
 from ipu_tf.internals.structures import TensorStructure
-from ipu_tf.internals.tf_keras import counter_of, is_compiled, steps_variable_of
+from ipu_tf.internals.tf_keras import counter_of, is_compiled, open_layers, steps_variable_of
 from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.array_names import ROLES
 from ipu_tf.keras.data.lengths import positive_integer
+from ipu_tf.keras.deployment.model_pipeline import check_stages_of_built
 from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.loop.execution import batch_spec
 from ipu_tf.keras.loop.method_data import STEP_OF_METHOD
@@ -87,6 +88,18 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
 
     load_weights = _of_files("load_weights")
     export = _of_files("export")
+
+    @functools.wraps(tf_keras.Model.build)  # It marks it as one that calls do not use.
+    def build(self, input_shape: object = None) -> None:
+        """Makes the weights for inputs of a shape; see `tf_keras.Model.build`.
+
+        Raises:
+            ValueError: Only some layers of a subclassed model are in `PipelineStage` scopes.
+        """
+        super().build(input_shape)
+        # Within a call, a `build` of the script calls this one.
+        if not open_layers() and self.ipu_training_state.may_pipeline(self):
+            check_stages_of_built(self)
 
     @functools.wraps(tf_keras.Model.save_weights)
     def save_weights(

@@ -12,6 +12,7 @@ import tf_keras
 
 from ipu_tf.internals.structures import Gradient, TensorStructure
 from ipu_tf.internals.tf_keras import dense, own_minimize
+from ipu_tf.keras.adapters.captured_gradients import captured_for
 from ipu_tf.keras.adapters.models import HoldUpdate, Weight, replaced_methods
 from ipu_tf.keras.tf_keras import loss_scaling
 from ipu_tf.keras.tf_keras.layer_calls import update, work
@@ -68,7 +69,8 @@ class TfKerasOptimizer:
         if self.class_that_updates_in_minimize is not None:
             self.stock.minimize(loss, weights, tape=tape)
             return
-        self.apply(zip(self.gradients(tape, loss, weights), weights, strict=True))
+        pairs = zip(self.gradients(tape, loss, weights), weights, strict=True)
+        self.apply(pairs, **captured_for(self.stock))
 
     def holding_updates(self, hold: HoldUpdate) -> AbstractContextManager[None]:
         """Returns a context in which `apply_gradients` and `minimize` update nothing."""

@@ -27,6 +27,7 @@ import tensorflow as tf
 import tensorflow.keras.layers
 from keras import backend, layers
 from keras.engine import data_adapter
+from keras.ipu.layers.capture_upstream_gradients import CaptureUpstreamGradients
 from keras.layers.recurrent import LSTM
 from keras.optimizer_v2.adam import Adam
 from keras.utils import np_utils
@@ -55,6 +56,7 @@ assert np.int is int and training_ops.resource_apply_adam
 assert keras.__version__ == tf_keras.__version__
 assert keras.ipu.layers.LSTM is ipu.keras.layers.LSTM
 assert issubclass(ipu.keras.layers.LSTM, tf_keras.layers.LSTM)
+assert issubclass(CaptureUpstreamGradients, tf_keras.layers.Layer)
 try:
     import keras.nowhere
 except ModuleNotFoundError:

@@ -6,6 +6,8 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf.keras import optimizers as ours
+from ipu_tf.keras.replication.accumulation import CapturedGradientCounts
+from ipu_tf.ops import grad_util_ops
 from ipu_tf.profile.figures import program_figures as figures
 from tests.keras import tf_keras_training as training
 from tests.keras.optimizers.parameters import gradients, trained, variables
@@ -317,3 +319,26 @@ def test_optimizers_of_both_kinds_sum_over_replicas_themselves():
         assert optimizers.CrossReplicaOptimizer(made) is made
     with pytest.raises(TypeError, match="`opt` must be a Keras optimizer"):
         optimizers.CrossReplicaOptimizer("sgd")
+
+
+class Reading(legacy.SGD):
+    """A script's optimizer that keeps the captured gradients that it gets."""
+
+    supports_captured_grads = True
+
+    def apply_gradients(self, grads_and_vars, captured_grads=None):
+        self.seen = captured_grads
+        return super().apply_gradients(grads_and_vars)
+
+
+def test_optimizers_of_scripts_get_captured_gradients(monkeypatch):
+    captured = {"dense": tf.constant(3.0)}
+    monkeypatch.setattr(grad_util_ops, "take_captured_gradients", lambda: captured)
+    weight, made = tf.Variable(1.0), Reading(0.5)
+    with tf.GradientTape() as tape:
+        loss = 2 * weight
+    TfKerasOptimizer(made).update(tape, loss, [weight])
+    assert made.seen is captured
+    assert weight.numpy() == 0
+    with pytest.raises(NotImplementedError, match="Reading takes captured gradients"):
+        CapturedGradientCounts(made).add()

@@ -311,6 +311,25 @@ def test_a_layer_outside_of_the_stages_is_refused():
         functional(PipelineStage(0))
 
 
+class HalfStaged(Block):
+    """A subclass that gives the first of its layers a stage."""
+
+    def call(self, inputs):
+        with self.stage(0):
+            x = self.first(inputs)
+        return self.last(x)
+
+
+def test_a_subclass_with_stages_for_some_of_its_layers_is_not_built():
+    expected = "However, dense.* has not been assigned to one. Model 'block'"
+    with strategy_of(2).scope():
+        with pytest.raises(ValueError, match=expected):
+            HalfStaged(staged=True).build((None, 6))
+        model = HalfStaged()
+        model.build((None, 6))
+    assert not model.layers[0].inbound_nodes
+
+
 def test_layers_made_in_a_stage_are_called_there():
     with strategy_of(2).scope():
         inputs = tf_keras.Input((6,))
