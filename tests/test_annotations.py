@@ -60,6 +60,11 @@ def says_any(node):
     )
 
 
+def says_any_in(text):
+    """Whether a text has `Any` in its code."""
+    return "Any" in text and says_any(ast.parse(text))
+
+
 def loose_signatures(body, inside=""):
     """Yields the names of public functions, methods, attributes and types with an `Any`."""
     for node in body:
@@ -95,7 +100,7 @@ def files(room, package=PACKAGE):
 
 @pytest.mark.parametrize("room", ROOMS_WITHOUT_ANY)
 def test_rooms_of_plain_python_say_any_nowhere(room):
-    assert [str(path) for path in files(room) if says_any(ast.parse(path.read_text()))] == []
+    assert [str(path) for path in files(room) if says_any_in(path.read_text())] == []
 
 
 @pytest.mark.parametrize("room", TYPED_ROOMS)
@@ -104,7 +109,8 @@ def test_public_signatures_have_types(room):
         f"{path.relative_to(PACKAGE)}: {name}"
         for path in files(room)
         if not {*FROZEN} & {*path.parents}
-        for name in loose_signatures(ast.parse(path.read_text()).body)
+        if "Any" in (text := path.read_text())
+        for name in loose_signatures(ast.parse(text).body)
     ]
     assert found == []
 

@@ -14,11 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ipu_tf"
 PAGE = ROOT / "docs" / "architecture.md"
 STRANGERS = ("tensorflow", "keras", "ipu_tf.internals.tensorflow", "ipu_tf.internals.keras")
+ASSIGNED_ATTRIBUTE = re.compile(r"(?<!\bself)(?<!\bcls)\.\w+ =(?!=)")
 
 
 def assigned_methods(text):
     """The attributes of TensorFlow's and Keras' modules and classes that a source text assigns."""
-    if not any(f"import {name}" in text or f"from {name}" in text for name in STRANGERS):
+    uses_strangers = any(f"import {name}" in text or f"from {name}" in text for name in STRANGERS)
+    if not uses_strangers or not ASSIGNED_ATTRIBUTE.search(text):
         return set()
     nodes = list(sources.statements(ast.parse(text).body))
     names = {}

@@ -1,11 +1,10 @@
 """Names of public classes: no two that a reader takes for each other."""
 
-import ast
 import csv
 import functools
 import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -25,12 +24,10 @@ SHORTEST_STEM = 3
 
 
 def public_classes(package=PACKAGE):
-    """Yields name, module and bases of the public classes of a package."""
+    """Yields name and module of the public classes of a package."""
     for path in sources.paths(package):
-        text = path.read_text()
-        for node in ast.parse(text).body if "\nclass " in text else ():
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                yield node.name, path.relative_to(package).as_posix()
+        for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
+            yield name, path.relative_to(package).as_posix()
 
 
 def vendor_classes_of_one_name():
@@ -77,11 +74,23 @@ def alike(first, second):
     return same_error or stem(first) == stem(second)
 
 
+def keys(name):
+    """What a name has in common with each name that is `alike`."""
+    lower = name.lower()
+    shorter = (lower[:place] + lower[place + 1 :] for place in range(len(lower)))
+    return {lower, *shorter, stem(name), name.removesuffix("Error")}
+
+
 def confused(classes):
     """The pairs of classes of which a reader takes one for the other."""
+    with_key = defaultdict(list)
+    for number, (name, _) in enumerate(classes):
+        for key in keys(name):
+            with_key[key].append(number)
+    pairs = {pair for group in with_key.values() for pair in itertools.combinations(group, 2)}
     return [
         f"{first} ({home}) and {second} ({other})"
-        for (first, home), (second, other) in itertools.combinations(classes, 2)
+        for (first, home), (second, other) in ((classes[a], classes[b]) for a, b in sorted(pairs))
         if alike(first, second)
     ]
 

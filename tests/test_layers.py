@@ -1,5 +1,6 @@
-"""The rooms of the package: who may import whom, read from the source with `ast`."""
+"""The rooms of the package: who may import whom, read from the sources."""
 
+import ast
 import graphlib
 
 import pytest
@@ -134,6 +135,18 @@ def imports_of_packages(paths, packages):
         for name in imports(path):
             if any(name == other or name.startswith(f"{other}.") for other in packages):
                 yield f"{path} imports {name}"
+
+
+@pytest.mark.slow
+def test_imports_of_a_text_are_those_of_its_syntax_tree():
+    for path in sources.paths():
+        found = []
+        for node in sources.statements(ast.parse(path.read_text()).body):
+            if isinstance(node, ast.Import):
+                found.append((None, tuple(alias.name for alias in node.names)))
+            elif isinstance(node, ast.ImportFrom):
+                found.append((node.module, tuple(alias.name for alias in node.names)))
+        assert sorted(sources.imported(path), key=str) == sorted(found, key=str), path
 
 
 def test_imports_run_down_and_in_no_circle():
