@@ -75,7 +75,7 @@ def _emitted(
     that is needed.
     """
     in_order = [*stream_in, *(block.nodes[index] for index in block.order)]
-    found: list[TileProgram] = []
+    programs: list[TileProgram] = []
     for copy_share in COPY_SHARES if options.share_code else (None,):
         with spans.span("emit", "compile", program=module.name):
             if copy_share is not None:
@@ -92,7 +92,7 @@ def _emitted(
                 target=options.target,
                 program_bytes=program_bytes(in_order, build_state.buffers, options.target),
             )
-        found.append(
+        programs.append(
             TileProgram(
                 name=module.name,
                 target=options.target,
@@ -108,7 +108,7 @@ def _emitted(
         )
         if memory.fits:
             break
-    return min(found, key=lambda program: program.memory.overflow_bytes)
+    return min(programs, key=lambda program: program.memory.overflow_bytes)
 
 
 def new_build_state(

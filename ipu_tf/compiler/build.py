@@ -59,20 +59,20 @@ class BlockBuilder(OpenBlock):
         """
         instructions = computation.by_name()
         context = self.build_state.context.inside(computation)
-        wanted = control.inner_targets(computation, instructions, targets)
+        inner_targets = control.inner_targets(computation, instructions, targets)
         values: dict[str, Values] = {}
         for instruction in computation:
             if instruction.opcode == "parameter":
-                made = arguments[instruction.attributes["parameter_number"]]
+                results = arguments[instruction.attributes["parameter_number"]]
             else:
                 operands = [values[name] for name in instruction.operands]
-                inner: Mapping[int, Value] = wanted.get(instruction.name, {})
+                inner: Mapping[int, Value] = inner_targets.get(instruction.name, {})
                 if instruction.opcode == "conditional":
                     inner = control.reachable_targets(instruction, computation, values, inner)
                 first = len(self.nodes)
-                made = self._instruction(instruction, operands, context, inner)
+                results = self._instruction(instruction, operands, context, inner)
                 self._run_after(instruction.after, values, first)
-            values[instruction.name] = made
+            values[instruction.name] = results
         return values[computation.root]
 
     def _instruction(
@@ -108,10 +108,12 @@ class BlockBuilder(OpenBlock):
         self, instruction: Instruction, operands: list[Values], context: LoweringContext
     ) -> Values:
         """Returns the arrays of an instruction that a lowering rule knows."""
-        read = [value for values in operands for value in values]
-        lowered = self.build_state.lower(instruction, [value.placement for value in read], context)
+        inputs = [value for values in operands for value in values]
+        lowered = self.build_state.lower(
+            instruction, [value.placement for value in inputs], context
+        )
         if lowered.view_of is not None:
-            return self._view(instruction, lowered, operands[lowered.view_of][0], read)
+            return self._view(instruction, lowered, operands[lowered.view_of][0], inputs)
         is_constant = instruction.opcode == "constant"
         writes = tuple(
             self.build_state.new_buffer(
@@ -126,7 +128,7 @@ class BlockBuilder(OpenBlock):
         if is_constant:
             made_by = None
         else:
-            node = make_node(instruction, lowered, read, writes)
+            node = make_node(instruction, lowered, inputs, writes)
             node.overwritable = self._overwritable(instruction, lowered, operands)
             made_by = self.add(node)
         return tuple(
@@ -139,12 +141,12 @@ class BlockBuilder(OpenBlock):
         instruction: Instruction,
         lowered: LoweredInstruction,
         source: Value,
-        read: Sequence[Value],
+        inputs: Sequence[Value],
     ) -> Values:
         """Returns the arrays of a result in an operand's memory."""
         made_by = source.made_by
         if lowered.supersteps:
-            made_by = self.add(make_node(instruction, lowered, read, ()))
+            made_by = self.add(make_node(instruction, lowered, inputs, ()))
         return tuple(
             Value(placement=placement, buffer=source.buffer, made_by=made_by)
             for placement in lowered.results
@@ -180,10 +182,10 @@ class BlockBuilder(OpenBlock):
             arguments: Buffers of the caller.
             targets: Targets of the results, by their number.
         """
-        stored = in_place.store(self, results, targets)
+        in_targets = in_place.store(self, results, targets)
         block = Block(
             nodes=self.nodes,
-            results=stored,
+            results=in_targets,
             arguments=frozenset(value.buffer for value in arguments),
         )
         schedule_block(block, self.build_state.buffers, updates_last=self.build_state.updates_last)
@@ -268,17 +270,17 @@ def _add_conditional(
         f"The figures count the longest of the {len(branches)} branches of the conditional "
         f"{_where(instruction)}."
     ] = None
-    chosen = branches[longest]
-    read = [value for values in operands for value in values]
-    node = _control_node(builder, instruction, read, context)
-    node.bodies = ((chosen, 1),)
-    node.idle_bodies = tuple(block for block in branches if block is not chosen)
+    longest_branch = branches[longest]
+    inputs = [value for values in operands for value in values]
+    node = _control_node(builder, instruction, inputs, context)
+    node.bodies = ((longest_branch, 1),)
+    node.idle_bodies = tuple(block for block in branches if block is not longest_branch)
     find = builder.build_state.buffers.find
     shared = {find(value.buffer) for value in outside}
-    made = dict.fromkeys(find(value.buffer) for value in chosen.results)
-    node.writes = tuple(buffer for buffer in made if buffer not in shared)
+    result_buffers = dict.fromkeys(find(value.buffer) for value in longest_branch.results)
+    node.writes = tuple(buffer for buffer in result_buffers if buffer not in shared)
     index = builder.add(node)
-    return tuple(dataclasses.replace(value, made_by=index) for value in chosen.results)
+    return tuple(dataclasses.replace(value, made_by=index) for value in longest_branch.results)
 
 
 def _block(
@@ -315,16 +317,19 @@ def _block(
 
 
 def _control_node(
-    builder: BlockBuilder, instruction: Instruction, read: Sequence[Value], context: LoweringContext
+    builder: BlockBuilder,
+    instruction: Instruction,
+    inputs: Sequence[Value],
+    context: LoweringContext,
 ) -> Node:
     """Returns the node of a loop or conditional, with the cost of control itself."""
-    placements = [value.placement for value in read]
+    placements = [value.placement for value in inputs]
     lowered = builder.build_state.lower(instruction, placements, context)
     return Node(
         instruction=instruction,
         lowered=lowered,
-        reads=tuple(dict.fromkeys(value.buffer for value in read)),
-        after={value.made_by for value in read if value.made_by is not None},
+        reads=tuple(dict.fromkeys(value.buffer for value in inputs)),
+        after={value.made_by for value in inputs if value.made_by is not None},
     )
 
 

@@ -104,13 +104,13 @@ def compile_simplified(
 
 def simplified_step(module: Module, *, recompute: bool) -> Module:
     """Returns a traced step, simplified, with its checkpoints if it recomputes activations."""
-    for known, recomputes, simplified in tuple(_simplified):
-        if known is module and recomputes == recompute:
+    for source, recomputes, simplified in tuple(_simplified):
+        if source is module and recomputes == recompute:
             return simplified
-    marked = marks.with_checkpoints if recompute else marks.without_checkpoints
-    found = simplify(marked(module))
-    _simplified[:] = [(module, recompute, found), *_simplified[:1]]
-    return found
+    mark = marks.with_checkpoints if recompute else marks.without_checkpoints
+    result = simplify(mark(module))
+    _simplified[:] = [(module, recompute, result), *_simplified[:1]]
+    return result
 
 
 def check_memory(program: DeviceProgram, when_over: str) -> None:

@@ -66,8 +66,8 @@ class CompilerOptions:
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
-                known = ", ".join(repr(choice) for choice in choices)
-                raise ValueError(f"CompilerOptions.{name} must be {known}. Received: {value!r}.")
+                names = ", ".join(repr(choice) for choice in choices)
+                raise ValueError(f"CompilerOptions.{name} must be {names}. Received: {value!r}.")
         for name in ("cholesky_block", "triangular_solve_block"):
             value = getattr(self, name)
             if value < 1:
@@ -93,6 +93,6 @@ class CompilerOptions:
         Raises:
             ValueError: There is no such system, or it is too small.
         """
-        found = system_of(self.system or self.target, ipus)
+        system = system_of(self.system or self.target, ipus)
         # The target may be a part of the system's chip, such as some of its tiles.
-        return dataclasses.replace(found, target=self.target)
+        return dataclasses.replace(system, target=self.target)

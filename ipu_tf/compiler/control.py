@@ -58,12 +58,12 @@ def inner_targets(
         instructions: Its instructions, by name.
         targets: Targets of the computation's results, by the number of the array.
     """
-    found: dict[str, dict[int, Value]] = {}
+    targets_of_names: dict[str, dict[int, Value]] = {}
     for number, target in targets.items():
         source, inner_number = source_of(instructions, computation.root, number)
         if source.opcode in ("call", "conditional"):
-            found.setdefault(source.name, {})[inner_number] = target
-    return found
+            targets_of_names.setdefault(source.name, {})[inner_number] = target
+    return targets_of_names
 
 
 def reachable_targets(
@@ -88,8 +88,8 @@ def reachable_targets(
         if not later.isdisjoint(instruction.operands):
             later.add(instruction.name)
             read_later.update(instruction.operands)
-    needed = {value.buffer for name in read_later if name in values for value in values[name]}
-    return {n: target for n, target in targets.items() if target.buffer not in needed}
+    live_buffers = {value.buffer for name in read_later if name in values for value in values[name]}
+    return {n: target for n, target in targets.items() if target.buffer not in live_buffers}
 
 
 def mapped(instruction: Instruction, context: LoweringContext) -> Computation:
@@ -114,12 +114,12 @@ def mapped(instruction: Instruction, context: LoweringContext) -> Computation:
 def unchanged(body: Computation, count: int) -> frozenset[int]:
     """Returns the numbers of the arrays that a loop's body passes on unchanged."""
     instructions = body.by_name()
-    found = set()
+    numbers = set()
     for number in range(count):
         source, inner_number = source_of(instructions, body.root, number)
         if source.opcode == "parameter" and inner_number == number:
-            found.add(number)
-    return frozenset(found)
+            numbers.add(number)
+    return frozenset(numbers)
 
 
 def _dims(instruction: Instruction) -> tuple[int, ...]:

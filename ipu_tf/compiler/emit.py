@@ -103,7 +103,7 @@ class Emission:
     def all_tensors(self) -> tuple[Tensor, ...]:
         """Returns the tensors of the program: always-live ones, then the others as they appear."""
         end = max(0, len(self.steps) - 1)
-        kept: list[Tensor] = []
+        always_live: list[Tensor] = []
         passing: list[Tensor] = []
         for number in range(len(self._buffers)):
             if self._buffers.find(number) != number:
@@ -121,10 +121,10 @@ class Emission:
                 last_step=end if buffer.always_live else min(end, self._last[number]),
                 always_live=buffer.always_live,
             )
-            (kept if buffer.always_live else passing).append(tensor)
+            (always_live if buffer.always_live else passing).append(tensor)
         passing += self.tensors
         passing.sort(key=lambda tensor: tensor.first_step)
-        return (*kept, *passing)
+        return (*always_live, *passing)
 
 
 def program_bytes(
@@ -146,21 +146,21 @@ def program_bytes(
     codelets: dict[str, tuple[int, NDArray[np.bool_]]] = {}
     seen: set[Hashable] = set()
     for node in _with_bodies(nodes):
-        made = [node.call] if node.call else []
+        lowered_parts = [node.call] if node.call else []
         if node.code is None or node.code not in seen:
             seen.add(node.code)
-            made.append(node.lowered)
-        for lowered in made:
+            lowered_parts.append(node.lowered)
+        for lowered in lowered_parts:
             for footprint in lowered.vertex_state:
                 add_footprint(vertex_state, footprint)
             parts = _parts(node, lowered, buffers, target)
             for part in parts:
                 exchange_code[part] += lowered.exchange_code_bytes
             for name, code_bytes in lowered.code.items():
-                known, present = codelets.setdefault(name, (0, np.zeros(target.tiles, np.bool_)))
+                largest, present = codelets.setdefault(name, (0, np.zeros(target.tiles, np.bool_)))
                 for part in parts:
                     present[part] = True
-                codelets[name] = (max(known, code_bytes), present)
+                codelets[name] = (max(largest, code_bytes), present)
     for code_bytes, present in codelets.values():
         vertex_code += code_bytes * present
     stack = np.full(target.tiles, stack_bytes(target), np.int64)

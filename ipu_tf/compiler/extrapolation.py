@@ -134,13 +134,13 @@ def _plans(a: TracedStep, b: TracedStep, line: _Line) -> Mapping[str, tuple[OpSh
     """Returns the plans of the tile ops at their new shapes."""
     if a.plans.keys() != b.plans.keys():
         raise NotLinear("The steps have other tile ops.")
-    found: dict[str, tuple[OpShape, Plan]] = {}
+    plans: dict[str, tuple[OpShape, Plan]] = {}
     for name, (shape, plan) in a.plans.items():
         if plan != plan_of(shape, a.options):
             raise NotLinear(f"The plan of '{name}' is not that of the planner.")
-        wanted = cast("OpShape", _between(shape, b.plans[name][0], line))
-        found[name] = wanted, plan_of(wanted, a.options)
-    return found
+        target_shape = cast("OpShape", _between(shape, b.plans[name][0], line))
+        plans[name] = target_shape, plan_of(target_shape, a.options)
+    return plans
 
 
 def _between(a: object, b: object, line: _Line) -> object:

@@ -22,14 +22,14 @@ def with_room(module: Module, options: CompilerOptions) -> tuple[CompilerOptions
         module: The program.
         options: The options of its compilation.
     """
-    moved = host_bytes(module)
+    step_bytes = host_bytes(module)
     tiles, share = options.io_tiles, options.io_tile_share
-    if not tiles or io_tiles.holds(moved, tiles, share, options.target):
+    if not tiles or io_tiles.holds(step_bytes, tiles, share, options.target):
         return options, ""
     note = (
-        f"The {tiles} I/O tiles do not hold two buffers of the {moved:,} bytes that a step moves "
-        f"from and to the host in {share:.0%} of their memory; these transfers do not overlap with "
-        "the computation. Set more I/O tiles, or use smaller batches."
+        f"The {tiles} I/O tiles do not hold two buffers of the {step_bytes:,} bytes that a step "
+        f"moves from and to the host in {share:.0%} of their memory; these transfers do not "
+        "overlap with the computation. Set more I/O tiles, or use smaller batches."
     )
     return dataclasses.replace(options, io_tiles=0), note
 

@@ -23,7 +23,7 @@ def store(block: OpenBlock, results: Values, targets: Mapping[int, Value]) -> Va
             no two are the same.
     """
     find = block.build_state.buffers.find
-    stored = list(results)
+    result_values = list(results)
     away = {
         number: target
         for number, target in targets.items()
@@ -39,8 +39,8 @@ def store(block: OpenBlock, results: Values, targets: Mapping[int, Value]) -> Va
         made_by = values[number].made_by
         if not _make_in_place(block, users, values[number], target):
             made_by = _copy_into(block, users, values[number], target)
-        stored[number] = dataclasses.replace(target, made_by=made_by)
-    return tuple(stored)
+        result_values[number] = dataclasses.replace(target, made_by=made_by)
+    return tuple(result_values)
 
 
 def _with_makers(
@@ -52,16 +52,16 @@ def _with_makers(
     """
     buffers = block.build_state.buffers
     writers = _Users(block.nodes, buffers).writers
-    taken: set[int] = set()
+    memories: set[int] = set()
     values = {}
     for number, target in targets.items():
         value = results[number]
         memory = buffers.find(value.buffer)
-        if memory in taken or memory not in writers:
+        if memory in memories or memory not in writers:
             name = f"{buffers[target.buffer].name}.new"
             value = block.copy(value, name=name, placement=target.placement)
             memory = value.buffer
-        taken.add(memory)
+        memories.add(memory)
         values[number] = value
     return values
 

@@ -90,16 +90,16 @@ class OpenBlock:
 def make_node(
     instruction: Instruction,
     lowered: LoweredInstruction,
-    read: Sequence[Value],
+    operands: Sequence[Value],
     writes: tuple[int, ...],
 ) -> Node:
     """Returns the node of an instruction that reads some values and makes some buffers."""
     return Node(
         instruction=instruction,
         lowered=lowered,
-        reads=tuple(dict.fromkeys(value.buffer for value in read)),
+        reads=tuple(dict.fromkeys(value.buffer for value in operands)),
         writes=writes,
-        after={value.made_by for value in read if value.made_by is not None},
+        after={value.made_by for value in operands if value.made_by is not None},
     )
 
 

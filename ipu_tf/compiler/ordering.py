@@ -59,19 +59,19 @@ def _update_groups(
 
 def _sequence(nodes: Sequence[Node]) -> list[int]:
     """Returns the indices of nodes in an order that respects `after`, else as they stand."""
-    missing = [len(node.after) for node in nodes]
+    open_counts = [len(node.after) for node in nodes]
     followers: list[list[int]] = [[] for _ in nodes]
     for index, node in enumerate(nodes):
         for earlier in node.after:
             followers[earlier].append(index)
-    ready = [index for index, count in enumerate(missing) if not count]
+    ready = [index for index, count in enumerate(open_counts) if not count]
     sequence = []
     while ready:
         index = heapq.heappop(ready)
         sequence.append(index)
         for follower in followers[index]:
-            missing[follower] -= 1
-            if not missing[follower]:
+            open_counts[follower] -= 1
+            if not open_counts[follower]:
                 heapq.heappush(ready, follower)
     return sequence
 
@@ -90,8 +90,8 @@ def _task_graph(
     numbers: dict[int, int] = {}
 
     def local(memory: Sequence[int]) -> tuple[int, ...]:
-        found = dict.fromkeys(buffers.find(buffer) for buffer in memory)
-        return tuple(numbers.setdefault(buffer, len(numbers)) for buffer in found)
+        distinct = dict.fromkeys(buffers.find(buffer) for buffer in memory)
+        return tuple(numbers.setdefault(buffer, len(numbers)) for buffer in distinct)
 
     arguments = {buffers.find(buffer) for buffer in block.arguments}
     place = {index: task for task, index in enumerate(sequence)}
@@ -101,22 +101,22 @@ def _task_graph(
         reads = local(node.reads)
         writes = tuple(b for b in node.writes if buffers.find(b) not in arguments)
         kind = buffers[writes[0]].category if writes else None
-        taken = [b for b in node.overwritable if buffers[b].category == kind]
+        overwritable = [b for b in node.overwritable if buffers[b].category == kind]
         tasks.append(
             Task(
                 after=tuple(sorted(place[earlier] for earlier in node.after)),
                 reads=reads,
                 writes=local(writes),
-                takes_over=local(taken),
+                takes_over=local(overwritable),
                 temporary_bytes=_temporary_bytes(node),
                 group=groups.get(index, 0),
             )
         )
     results = [buffers.find(value.buffer) for value in block.results]
     always_live = [buffer for buffer in numbers if buffers[buffer].always_live]
-    kept = {numbers[b] for b in (*arguments, *results, *always_live) if b in numbers}
+    kept_buffers = {numbers[b] for b in (*arguments, *results, *always_live) if b in numbers}
     sizes = [buffers.footprint_bytes(buffer) for buffer in numbers]
-    graph = TaskGraph(tasks=tasks, buffer_bytes=sizes, kept=frozenset(kept))
+    graph = TaskGraph(tasks=tasks, buffer_bytes=sizes, kept=frozenset(kept_buffers))
     return graph, list(numbers)
 
 
@@ -134,11 +134,11 @@ def _take_over(
     graph: TaskGraph, order: Sequence[int], buffers: BufferTable, numbers: Sequence[int]
 ) -> None:
     """Merges a buffer that a task may take over and reads last with the task's result."""
-    waiting = [len(readers) for readers in graph.readers()]
+    reader_counts = [len(readers) for readers in graph.readers()]
     for index in order:
         task = graph.tasks[index]
-        taken = taken_over(task, graph.kept, waiting)
-        if taken is not None:
-            buffers.merge(numbers[task.writes[0]], into=numbers[taken])
+        donor = taken_over(task, graph.kept, reader_counts)
+        if donor is not None:
+            buffers.merge(numbers[task.writes[0]], into=numbers[donor])
         for buffer in task.reads:
-            waiting[buffer] -= 1
+            reader_counts[buffer] -= 1

@@ -64,67 +64,67 @@ def outline(nodes: Iterable[Node], buffers: BufferTable, target: Target, copy_sh
         target: The chip.
         copy_share: Share of a step's own cycles that the copies for its call may take.
     """
-    ordered = list(_in_order(nodes))
-    lives = _lives(ordered, buffers)
-    known: dict[Hashable, _Code] = {}
-    for node in ordered:
+    in_order = list(_in_order(nodes))
+    lives = _lives(in_order, buffers)
+    codes: dict[Hashable, _Code] = {}
+    for node in in_order:
         node.code = node.call = None
         if not node.lowered.supersteps:
             continue
         key = _code_key(node)
         memories = _memories(node, buffers)
         footprints = [buffers[memory].footprint for memory in memories]
-        code = known.get(key)
+        code = codes.get(key)
         if code is None:
-            known[key] = _Code(places=memories, footprints=footprints)
+            codes[key] = _Code(places=memories, footprints=footprints)
             node.code = key
             continue
-        moved = [
+        copied_places = [
             place
             for place, (memory, there) in enumerate(zip(memories, code.places, strict=True))
             if memory != there and lives[memory].first <= lives[there].last
         ]
-        copies = _copies(node, moved, footprints, code, buffers, target)
+        copies = _copies(node, copied_places, footprints, code, buffers, target)
         own_cycles = sum(superstep.total_cycles for superstep in node.lowered.supersteps)
         copy_cycles = sum(superstep.total_cycles for superstep in copies.supersteps)
         if copy_cycles > copy_share * own_cycles:
             continue  # It keeps code of its own.
         node.code, node.call = key, copies
         for place, memory in enumerate(memories):
-            if place not in moved:
+            if place not in copied_places:
                 code.places[place] = memory
 
 
 def _copies(
     node: Node,
-    moved: Sequence[int],
+    copied_places: Sequence[int],
     footprints: Sequence[Footprint],
     code: _Code,
     buffers: BufferTable,
     target: Target,
 ) -> LoweredInstruction:
     """Returns the copies of operands to the places of shared code, and of results from there."""
-    if not moved:
+    if not copied_places:
         return _NO_COPIES
-    read = {buffers.find(buffer) for buffer in node.reads}
-    written = {buffers.find(buffer) for buffer in node.writes}
+    source_buffers = {buffers.find(buffer) for buffer in node.reads}
+    result_buffers = {buffers.find(buffer) for buffer in node.writes}
     memories = _memories(node, buffers)
     stages: dict[tuple[str, int, int, bool], int] = {}
-    for place in moved:
+    for place in copied_places:
         own, there = footprints[place], code.footprints[place]
         apart = (own.first_tile, own.tiles) != (there.first_tile, there.tiles)
-        for name, taken, footprint in (
-            ("copy operands", memories[place] in read, there),
-            ("copy results", memories[place] in written, own),
+        for name, is_copied, footprint in (
+            ("copy operands", memories[place] in source_buffers, there),
+            ("copy results", memories[place] in result_buffers, own),
         ):
-            if taken:
+            if is_copied:
                 key = name, footprint.first_tile, footprint.tiles, apart
                 stages[key] = stages.get(key, 0) + footprint.tile_bytes
     return lower_stages(
         [_stage(key, tile_bytes, target) for key, tile_bytes in stages.items()],
         (),
         target,
-        scratch=[code.footprints[place] for place in moved],
+        scratch=[code.footprints[place] for place in copied_places],
     )
 
 
@@ -156,16 +156,16 @@ def _in_order(nodes: Iterable[Node]) -> Iterator[Node]:
         yield node
 
 
-def _lives(ordered: Sequence[Node], buffers: BufferTable) -> Mapping[int, _Life]:
+def _lives(in_order: Sequence[Node], buffers: BufferTable) -> Mapping[int, _Life]:
     """Returns the lives of all memory."""
     lives: dict[int, _Life] = {}
-    for number, node in enumerate(ordered):
+    for number, node in enumerate(in_order):
         for buffer in (*node.reads, *node.writes):
             memory = buffers.find(buffer)
             life = lives.setdefault(memory, _Life(first=number, last=number))
             life.last = number
             if buffers[memory].always_live:
-                life.first, life.last = -1, len(ordered)
+                life.first, life.last = -1, len(in_order)
     return lives
 
 

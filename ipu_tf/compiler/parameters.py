@@ -52,12 +52,14 @@ _Name: TypeAlias = tuple[str, int]
 def place_parameters(build_state: BuildState, module: Module) -> list[Values]:
     """Returns the arrays of every entry parameter, by parameter number."""
     entry = module.entry_computation
-    found = {i.attributes["parameter_number"]: i for i in entry if i.opcode == "parameter"}
+    instructions_by_number = {
+        i.attributes["parameter_number"]: i for i in entry if i.opcode == "parameter"
+    }
     groups = _Groups(module)
-    wishes = _wishes(build_state, module, groups, found.values())
-    placed: list[Values] = []
+    wishes = _wishes(build_state, module, groups, instructions_by_number.values())
+    all_values: list[Values] = []
     for number, parameter in enumerate(module.parameters):
-        instruction = found[number]
+        instruction = instructions_by_number[number]
         values = []
         for index, array in enumerate(arrays(instruction.type)):
             group = groups.find((instruction.name, index))
@@ -73,8 +75,8 @@ def place_parameters(build_state: BuildState, module: Module) -> list[Values]:
                 always_live=parameter.role not in PASSING,
             )
             values.append(Value(placement=placement, buffer=buffer))
-        placed.append(tuple(values))
-    return placed
+        all_values.append(tuple(values))
+    return all_values
 
 
 def _fitted(wish: Placement | None, array: Array) -> Placement | None:
@@ -191,12 +193,12 @@ class _Groups:
         """Joins the operands of a call with parameters, and roots with its result."""
         for position, callee in enumerate(instruction.computations):
             computation = module.computations[callee]
-            given = instruction.operands
+            arguments = instruction.operands
             if instruction.opcode == "conditional":
-                given = given[position + 1 : position + 2]
+                arguments = arguments[position + 1 : position + 2]
             for inner in computation:
                 if inner.opcode == "parameter":
-                    operand = given[inner.attributes["parameter_number"]]
+                    operand = arguments[inner.attributes["parameter_number"]]
                     count = array_count(instructions[operand].type)
                     self._join_all(operand, inner.name, count)
             root = computation.by_name()[computation.root]

@@ -75,8 +75,8 @@ def schedule(graph: TaskGraph) -> tuple[int, ...]:
 
     Tasks are in the order of their groups. Equal graphs give equal orders.
     """
-    given = _given(graph)
-    candidates = (given, _from_the_front(graph), _from_the_back(graph))
+    own_order = _given(graph)
+    candidates = (own_order, _from_the_front(graph), _from_the_back(graph))
     return min(candidates, key=lambda order: peak_bytes(graph, order))
 
 
@@ -85,53 +85,57 @@ def _given(graph: TaskGraph) -> tuple[int, ...]:
     if all(task.group == 0 for task in graph.tasks):
         return tuple(range(len(graph.tasks)))
     followers = graph.followers()
-    missing = [len(task.after) for task in graph.tasks]
-    ready = [(task.group, i) for i, task in enumerate(graph.tasks) if not missing[i]]
+    open_counts = [len(task.after) for task in graph.tasks]
+    ready = [(task.group, i) for i, task in enumerate(graph.tasks) if not open_counts[i]]
     heapq.heapify(ready)
     order: list[int] = []
     while ready:
         _, index = heapq.heappop(ready)
         order.append(index)
         for follower in followers[index]:
-            missing[follower] -= 1
-            if not missing[follower]:
+            open_counts[follower] -= 1
+            if not open_counts[follower]:
                 heapq.heappush(ready, (graph.tasks[follower].group, follower))
     return tuple(order)
 
 
-def taken_over(task: Task, kept: Set[int], waiting: Sequence[int]) -> int | None:
+def taken_over(task: Task, kept_buffers: Set[int], reader_counts: Sequence[int]) -> int | None:
     """Returns the buffer whose memory a task takes over, or None.
 
     Args:
         task: The task.
-        kept: Buffers whose memory no task may take over.
-        waiting: Number of tasks that still read each buffer, this one included.
+        kept_buffers: Buffers whose memory no task may take over.
+        reader_counts: Number of tasks that still read each buffer, this one included.
     """
-    free = (buffer for buffer in task.takes_over if waiting[buffer] == 1 and buffer not in kept)
+    free = (
+        buffer
+        for buffer in task.takes_over
+        if reader_counts[buffer] == 1 and buffer not in kept_buffers
+    )
     return next(free, None)
 
 
 def peak_bytes(graph: TaskGraph, order: Sequence[int]) -> int:
     """Returns the most bytes that are live at a time when the tasks run in `order`."""
-    size, kept = graph.buffer_bytes, graph.kept
-    waiting = [len(readers) for readers in graph.readers()]
+    size, kept_buffers = graph.buffer_bytes, graph.kept
+    reader_counts = [len(readers) for readers in graph.readers()]
     made_by = graph.writers()
     live = peak = sum(b for buffer, b in enumerate(size) if buffer not in made_by)
     for index in order:
         task = graph.tasks[index]
-        made = sum(size[buffer] for buffer in task.writes)
-        taken = taken_over(task, kept, waiting)
-        if taken is not None:
-            made -= size[taken]
-            waiting[taken] = 0
-        live += made
+        new_bytes = sum(size[buffer] for buffer in task.writes)
+        donor = taken_over(task, kept_buffers, reader_counts)
+        if donor is not None:
+            new_bytes -= size[donor]
+            reader_counts[donor] = 0
+        live += new_bytes
         peak = max(peak, live + task.temporary_bytes)
         for buffer in task.reads:
-            if waiting[buffer]:
-                waiting[buffer] -= 1
-                if waiting[buffer] == 0 and buffer not in kept:
+            if reader_counts[buffer]:
+                reader_counts[buffer] -= 1
+                if reader_counts[buffer] == 0 and buffer not in kept_buffers:
                     live -= size[buffer]
-        live -= sum(size[b] for b in task.writes if not waiting[b] and b not in kept)
+        live -= sum(size[b] for b in task.writes if not reader_counts[b] and b not in kept_buffers)
     return peak
 
 
@@ -143,48 +147,50 @@ def _from_the_front(graph: TaskGraph) -> tuple[int, ...]:
     Tasks that only read lasting memory (such as the cast of a weight) would seem cheap long before
     another task needs them; they run right before the first task that does.
     """
-    size, kept, tasks = graph.buffer_bytes, graph.kept, graph.tasks
+    size, kept_buffers, tasks = graph.buffer_bytes, graph.kept, graph.tasks
     followers, readers = graph.followers(), graph.readers()
     made_by = graph.writers()
     on_demand = _on_demand(graph, made_by, followers)
-    waiting = [len(users) for users in readers]
+    reader_counts = [len(users) for users in readers]
     # The sum of the remaining readers' indices gives the last one without a search.
     remaining = [sum(users) for users in readers]
     growth = [
-        sum(size[b] for b in task.writes if b in kept or waiting[b])
+        sum(size[b] for b in task.writes if b in kept_buffers or reader_counts[b])
         - sum(
             size[b]
             for b in task.reads
-            if b not in kept and waiting[b] == 1 and not (b in made_by and on_demand[made_by[b]])
+            if b not in kept_buffers
+            and reader_counts[b] == 1
+            and not (b in made_by and on_demand[made_by[b]])
         )
         for task in tasks
     ]
-    missing = [sum(not on_demand[earlier] for earlier in task.after) for task in tasks]
+    open_counts = [sum(not on_demand[earlier] for earlier in task.after) for task in tasks]
     ready = [
         (tasks[i].group, growth[i], i)
         for i in range(len(tasks))
-        if not missing[i] and not on_demand[i]
+        if not open_counts[i] and not on_demand[i]
     ]
     heapq.heapify(ready)
-    done = [False] * len(tasks)
+    is_done = [False] * len(tasks)
     order: list[int] = []
     while ready:
         _, cost, index = heapq.heappop(ready)
-        if done[index] or cost != growth[index]:
+        if is_done[index] or cost != growth[index]:
             continue
-        for current in _with_demands(index, tasks, done):
+        for current in _with_demands(index, tasks, is_done):
             order.append(current)
             for buffer in tasks[current].reads:
-                waiting[buffer] -= 1
+                reader_counts[buffer] -= 1
                 remaining[buffer] -= current
-                if waiting[buffer] == 1 and buffer not in kept:
+                if reader_counts[buffer] == 1 and buffer not in kept_buffers:
                     last = remaining[buffer]
                     growth[last] -= size[buffer]
-                    if not missing[last] and not on_demand[last]:
+                    if not open_counts[last] and not on_demand[last]:
                         heapq.heappush(ready, (tasks[last].group, growth[last], last))
         for follower in followers[index]:
-            missing[follower] -= 1
-            if not missing[follower] and not on_demand[follower]:
+            open_counts[follower] -= 1
+            if not open_counts[follower] and not on_demand[follower]:
                 heapq.heappush(ready, (tasks[follower].group, growth[follower], follower))
     return tuple(order)
 
@@ -203,21 +209,21 @@ def _on_demand(
     return result
 
 
-def _with_demands(index: int, tasks: Sequence[Task], done: list[bool]) -> list[int]:
+def _with_demands(index: int, tasks: Sequence[Task], is_done: list[bool]) -> list[int]:
     """Returns a ready task after the tasks on demand that it still needs, and marks them done."""
-    needed: list[int] = []
+    demands: list[int] = []
     stack = [index]
     while stack:
         current = stack[-1]
-        open_tasks = [earlier for earlier in tasks[current].after if not done[earlier]]
+        open_tasks = [earlier for earlier in tasks[current].after if not is_done[earlier]]
         if open_tasks:
             stack.extend(reversed(open_tasks))
             continue
         stack.pop()
-        if not done[current]:
-            done[current] = True
-            needed.append(current)
-    return needed
+        if not is_done[current]:
+            is_done[current] = True
+            demands.append(current)
+    return demands
 
 
 def _from_the_back(graph: TaskGraph) -> tuple[int, ...]:
@@ -226,25 +232,25 @@ def _from_the_back(graph: TaskGraph) -> tuple[int, ...]:
     Seen from the end, a task frees the buffers it writes and makes those it reads live; the task
     that adds the least comes next, ties from the back.
     """
-    size, kept, tasks = graph.buffer_bytes, graph.kept, graph.tasks
+    size, kept_buffers, tasks = graph.buffer_bytes, graph.kept, graph.tasks
     followers, readers = graph.followers(), graph.readers()
-    live = [buffer in kept for buffer in range(len(size))]
+    live = [buffer in kept_buffers for buffer in range(len(size))]
     growth = [
-        sum(size[b] for b in task.reads if b not in kept)
-        - sum(size[b] for b in task.writes if b in kept or readers[b])
+        sum(size[b] for b in task.reads if b not in kept_buffers)
+        - sum(size[b] for b in task.writes if b in kept_buffers or readers[b])
         for task in tasks
     ]
-    missing = [len(users) for users in followers]
-    ready = [(-tasks[i].group, growth[i], -i) for i in range(len(tasks)) if not missing[i]]
+    open_counts = [len(users) for users in followers]
+    ready = [(-tasks[i].group, growth[i], -i) for i in range(len(tasks)) if not open_counts[i]]
     heapq.heapify(ready)
-    done = [False] * len(tasks)
+    is_done = [False] * len(tasks)
     order: list[int] = []
     while ready:
         _, cost, negative = heapq.heappop(ready)
         index = -negative
-        if done[index] or cost != growth[index]:
+        if is_done[index] or cost != growth[index]:
             continue
-        done[index] = True
+        is_done[index] = True
         order.append(index)
         for buffer in tasks[index].reads:
             if live[buffer]:
@@ -252,10 +258,10 @@ def _from_the_back(graph: TaskGraph) -> tuple[int, ...]:
             live[buffer] = True
             for reader in readers[buffer]:
                 growth[reader] -= size[buffer]
-                if not missing[reader] and not done[reader]:
+                if not open_counts[reader] and not is_done[reader]:
                     heapq.heappush(ready, (-tasks[reader].group, growth[reader], -reader))
         for earlier in tasks[index].after:
-            missing[earlier] -= 1
-            if not missing[earlier]:
+            open_counts[earlier] -= 1
+            if not open_counts[earlier]:
                 heapq.heappush(ready, (-tasks[earlier].group, growth[earlier], -earlier))
     return tuple(reversed(order))

@@ -26,8 +26,8 @@ def dtype_bytes(dtype: str) -> int:
         ValueError: Tiles have no arithmetic for the type.
     """
     if dtype not in DTYPE_BITS or dtype in _WITHOUT_VERTICES:
-        known = (name for name in DTYPE_BITS if name not in _WITHOUT_VERTICES)
-        narrow = (name for name in known if DTYPE_BITS[name] <= 8 * _WORD_BYTES)
+        names = (name for name in DTYPE_BITS if name not in _WITHOUT_VERTICES)
+        narrow = (name for name in names if DTYPE_BITS[name] <= 8 * _WORD_BYTES)
         raise ValueError(
             f"Vertices have no arithmetic for {dtype!r}: an IPU computes with at most 32 bits. "
             f"Cast to one of {', '.join(narrow)}. Received: {dtype!r}."

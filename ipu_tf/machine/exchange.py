@@ -43,8 +43,8 @@ def phase_cycles(received_bytes: Count, target: Target, *, sent_bytes: Count = 0
         target: The machine.
         sent_bytes: The most bytes that one tile sends, each once however many tiles listen.
     """
-    moving = np.maximum(_words(received_bytes, target), _words(sent_bytes, target))
-    return _where_any(moving, target.exchange_fixed_cycles + moving)
+    words = np.maximum(_words(received_bytes, target), _words(sent_bytes, target))
+    return _where_any(words, target.exchange_fixed_cycles + words)
 
 
 def paired_phase_cycles(
@@ -59,8 +59,8 @@ def paired_phase_cycles(
         sent_bytes: The most bytes that one tile sends.
     """
     shared = ceil_div(shared_bytes, target.paired_exchange_bytes_per_cycle)
-    moving = np.maximum(shared + _words(own_bytes, target), _words(sent_bytes, target))
-    return _where_any(moving, target.exchange_fixed_cycles + moving)
+    words = np.maximum(shared + _words(own_bytes, target), _words(sent_bytes, target))
+    return _where_any(words, target.exchange_fixed_cycles + words)
 
 
 def point_to_point_cycles(message_bytes: Count, target: Target, *, transfers: Count = 1) -> Count:
@@ -86,8 +86,8 @@ def gather_cycles(message_bytes: Count, sources: Count, target: Target) -> Count
     """
     words = _words(message_bytes, target) * sources
     timing = target.exchange
-    waiting = timing.nearest_cycles - timing.head_start_cycles + words
-    return _where_any(words, _rounded(np.maximum(timing.nearest_cycles, waiting)))
+    last_word_cycles = timing.nearest_cycles - timing.head_start_cycles + words
+    return _where_any(words, _rounded(np.maximum(timing.nearest_cycles, last_word_cycles)))
 
 
 def scatter_cycles(message_bytes: Count, destinations: Count, target: Target) -> Count:
@@ -95,8 +95,8 @@ def scatter_cycles(message_bytes: Count, destinations: Count, target: Target) ->
     words = _words(message_bytes, target)
     timing = target.exchange
     single = np.where(words == 1, timing.single_word_cycles, 0)
-    sent = words * destinations
-    return _where_any(sent, _rounded(timing.scatter_start_cycles + single + sent))
+    sent_words = words * destinations
+    return _where_any(sent_words, _rounded(timing.scatter_start_cycles + single + sent_words))
 
 
 def broadcast_cycles(message_bytes: Count, destinations: Count, target: Target) -> Count:
@@ -107,14 +107,14 @@ def broadcast_cycles(message_bytes: Count, destinations: Count, target: Target) 
     timing = target.exchange
     paired = np.asarray(destinations) >= timing.paired_from
     rate = np.where(paired, target.paired_exchange_bytes_per_cycle, target.exchange_bytes_per_cycle)
-    moving = ceil_div(np.asarray(message_bytes), rate)
+    words = ceil_div(np.asarray(message_bytes), rate)
     columns = ceil_div(np.asarray(destinations), timing.tiles_per_column)
     span = np.clip(columns - 1, 0, timing.columns_per_side - 1) * timing.column_cycles
     far_side = np.where(columns > timing.columns_per_side, timing.far_side_cycles, 0)
     wide = np.asarray(destinations) > timing.fan_out_tiles
     fan_out = np.where(wide, timing.fan_out_cycles + span + far_side, 0)
-    cycles = _rounded(timing.nearest_cycles + fan_out) + moving - 1
-    return _where_any(moving * (np.asarray(destinations) > 0), cycles)
+    cycles = _rounded(timing.nearest_cycles + fan_out) + words - 1
+    return _where_any(words * (np.asarray(destinations) > 0), cycles)
 
 
 def all_to_all_cycles(message_bytes: Count, tiles: Count, target: Target) -> Count:
@@ -152,13 +152,13 @@ def traffic_cycles(traffic_bytes: NDArray[np.int64], target: Target) -> int:
         )
     if traffic.size and traffic.min() < 0:
         raise ValueError(f"`traffic_bytes` must not be negative. Received: {traffic.min()}.")
-    moving = np.asarray(_words(traffic - np.diag(np.diag(traffic)), target))
-    busiest = max(moving.sum(axis=0, initial=0).max(), moving.sum(axis=1, initial=0).max())
+    words = np.asarray(_words(traffic - np.diag(np.diag(traffic)), target))
+    busiest = max(words.sum(axis=0, initial=0).max(), words.sum(axis=1, initial=0).max())
     if busiest == 0:
         return 0
-    turns = np.any(moving.any(axis=0) & moving.any(axis=1))
+    turns = np.any(words.any(axis=0) & words.any(axis=1))
     turnaround = target.exchange.turnaround_cycles if turns else 0
-    senders = int(np.count_nonzero(moving.any(axis=1)))
+    senders = int(np.count_nonzero(words.any(axis=1)))
     start = turnaround + expected_farthest_cycles(senders, target)
     return int(_rounded(start) + busiest - 1)
 
@@ -212,7 +212,7 @@ def _rounded(cycles: Measure) -> Counts:
     return np.asarray(np.rint(cycles), dtype=np.int64)
 
 
-def _where_any(moving: Count, cycles: Count) -> Count:
+def _where_any(words: Count, cycles: Count) -> Count:
     """Returns the cycles where anything moves, else none; a plain int for plain ints."""
-    spent = np.where(np.asarray(moving) > 0, cycles, 0)
-    return int(spent) if spent.ndim == 0 else spent
+    spent_cycles = np.where(np.asarray(words) > 0, cycles, 0)
+    return int(spent_cycles) if spent_cycles.ndim == 0 else spent_cycles

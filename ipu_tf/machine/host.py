@@ -47,8 +47,8 @@ def feed_cycles(system: System, transfer_bytes: float, ipus: int = 1) -> tuple[i
     if not port:
         return transfer_cycles(system, ipus * transfer_bytes, ipus), 0
     clock = system.target.clock_hz
-    waited = system.host.latency_seconds + transfer_bytes / port
-    return round(waited * clock), round(
+    wait_seconds = system.host.latency_seconds + transfer_bytes / port
+    return round(wait_seconds * clock), round(
         ipus * transfer_bytes / bytes_per_second(system, ipus) * clock
     )
 

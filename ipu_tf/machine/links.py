@@ -111,22 +111,22 @@ def transfer_seconds(
         messages: Number of messages, one for every pair of tiles that talk.
         senders: IPUs of a machine that send at once, each over its own connection to the gateway.
     """
-    handled = messages * max(2 * way.hops - 1, 0) * _links(system).message_seconds
+    message_seconds = messages * max(2 * way.hops - 1, 0) * _links(system).message_seconds
     streamed = transfer_bytes / bytes_per_second(system, way, senders)
-    return latency_seconds(system, way) + max(handled, streamed)
+    return latency_seconds(system, way) + max(message_seconds, streamed)
 
 
-def exchange_seconds(system: System, moved: Mapping[tuple[int, int], tuple[int, int]]) -> float:
+def exchange_seconds(system: System, transfers: Mapping[tuple[int, int], tuple[int, int]]) -> float:
     """Returns the time in which IPUs send to each other, all at once; 0 if nothing moves.
 
     Args:
         system: The system.
-        moved: Bytes and messages from one IPU to another, by both.
+        transfers: Bytes and messages from one IPU to another, by both.
     """
     return max(
         (
             transfer_seconds(system, route(system, *ends), size, messages)
-            for ends, (size, messages) in moved.items()
+            for ends, (size, messages) in transfers.items()
         ),
         default=0.0,
     )

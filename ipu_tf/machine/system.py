@@ -173,11 +173,11 @@ def system(name: str) -> System:
     Raises:
         ValueError: No system has that name.
     """
-    found = SYSTEMS.get(_ALIASES.get(name, name))
-    if found is None:
-        known = ", ".join([*SYSTEMS, *_ALIASES])
-        raise ValueError(f"Unknown system. Choose one of {known}. Received: {name!r}.")
-    return found
+    system = SYSTEMS.get(_ALIASES.get(name, name))
+    if system is None:
+        names = ", ".join([*SYSTEMS, *_ALIASES])
+        raise ValueError(f"Unknown system. Choose one of {names}. Received: {name!r}.")
+    return system
 
 
 def system_of(machine: str | Target | System, ipus: int = 1) -> System:

@@ -227,8 +227,8 @@ def target(chip: str | Target, tiles_per_ipu: int = 0) -> Target:
     """
     full = chip if isinstance(chip, Target) else CHIPS.get(chip)
     if full is None:
-        known = ", ".join(repr(name) for name in CHIPS)
-        raise ValueError(f"Unknown chip. Choose one of {known}. Received: {chip!r}.")
+        names = ", ".join(repr(name) for name in CHIPS)
+        raise ValueError(f"Unknown chip. Choose one of {names}. Received: {chip!r}.")
     if not 0 <= tiles_per_ipu <= full.tiles:
         raise ValueError(
             f"A {full.chip} IPU has {full.tiles} tiles: `tiles_per_ipu` must be between 1 and "

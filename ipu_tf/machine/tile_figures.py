@@ -72,8 +72,8 @@ class TileFigures:
         cls,
         *,
         compute: NDArray[np.int64],
-        received: NDArray[np.int64],
-        sent: NDArray[np.int64],
+        received_bytes: NDArray[np.int64],
+        sent_bytes: NDArray[np.int64],
         compute_cycles: int,
         exchange_cycles: int,
     ) -> TileFigures:
@@ -81,16 +81,16 @@ class TileFigures:
 
         Args:
             compute: int64[tiles]: compute cycles.
-            received: int64[tiles]: bytes that tiles receive.
-            sent: int64[tiles]: bytes that tiles send.
+            received_bytes: int64[tiles]: bytes that tiles receive.
+            sent_bytes: int64[tiles]: bytes that tiles send.
             compute_cycles: Compute cycles of the superstep: those of its slowest tile.
             exchange_cycles: Cycles of its exchange.
         """
-        idle = (received == 0) & (sent == 0)
-        waiting = np.maximum(0, compute_cycles - compute) + idle * exchange_cycles
+        idle = (received_bytes == 0) & (sent_bytes == 0)
+        wait_cycles = np.maximum(0, compute_cycles - compute) + idle * exchange_cycles
         return cls(
             compute_cycles=TileRuns.of(compute),
-            received_bytes=TileRuns.of(received),
-            sent_bytes=TileRuns.of(sent),
-            sync_wait_cycles=TileRuns.of(waiting),
+            received_bytes=TileRuns.of(received_bytes),
+            sent_bytes=TileRuns.of(sent_bytes),
+            sync_wait_cycles=TileRuns.of(wait_cycles),
         )

@@ -61,12 +61,12 @@ class Candidates:
         """Returns the number of serial steps over the named extents."""
         return math.prod(self.serial.get(name, 1) for name in names)
 
-    def take(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Candidates:
+    def take(self, indices: NDArray[np.intp] | NDArray[np.bool_]) -> Candidates:
         """Returns the plans at some indices, or under a mask."""
         return Candidates(
-            splits={name: as_counts(parts)[chosen] for name, parts in self.splits.items()},
+            splits={name: as_counts(parts)[indices] for name, parts in self.splits.items()},
             serial={
-                name: steps if isinstance(steps, int) else steps[chosen]
+                name: steps if isinstance(steps, int) else steps[indices]
                 for name, steps in self.serial.items()
             },
             method=self.method,

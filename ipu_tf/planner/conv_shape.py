@@ -258,15 +258,15 @@ class ConvShape:
         Returns:
             The number of these blocks, its own included, and their elements over those of one.
         """
-        met, ratio = 1, 1.0
+        pieces, ratio = 1, 1.0
         whole = self._left_extents
         field = (self.extents["field_rows"], self.extents["field_columns"])
         for axis, name in enumerate(("rows", "columns")):
             own = block[f"field_{name}"] * whole[axis] / field[axis]
             around = max(0.0, float(self._left_reads(block, axis) / own) - 1)
-            met *= 1 + 2 * math.ceil(around / 2) if around else 1
+            pieces *= 1 + 2 * math.ceil(around / 2) if around else 1
             ratio *= 1 + around
-        return met, ratio
+        return pieces, ratio
 
     @property
     def undilated(self) -> ConvShape | None:

@@ -74,11 +74,11 @@ class _Plan:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{owner}.{name} must be a positive int. Received: {value!r}.")
         if self.partials not in PARTIAL_DTYPES:
-            known = " or ".join(repr(dtype) for dtype in PARTIAL_DTYPES)
-            raise ValueError(f"{owner}.partials must be {known}. Received: {self.partials!r}.")
+            names = " or ".join(repr(dtype) for dtype in PARTIAL_DTYPES)
+            raise ValueError(f"{owner}.partials must be {names}. Received: {self.partials!r}.")
         if self.method not in METHODS:
-            known = ", ".join(repr(method) for method in METHODS)
-            raise ValueError(f"{owner}.method must be one of {known}. Received: {self.method!r}.")
+            names = ", ".join(repr(method) for method in METHODS)
+            raise ValueError(f"{owner}.method must be one of {names}. Received: {self.method!r}.")
         for name, steps in self.serial.items():
             if self.splits[name] % steps:
                 raise ValueError(
@@ -281,8 +281,8 @@ def check_parts(plan: Plan, shape: OpShape) -> None:
 
 def _check_steps(plan: Plan, shape: OpShape) -> None:
     """Checks that the order of the steps is an order in which partials can be added up."""
-    stepped = [name for name in shape.reduction_splits if plan.serial.get(name, 1) > 1]
-    for name in stepped:
+    step_splits = [name for name in shape.reduction_splits if plan.serial.get(name, 1) > 1]
+    for name in step_splits:
         before = shape.reduction_splits[: shape.reduction_splits.index(name)]
         split = [earlier for earlier in before if plan.splits[earlier] > 1]
         if split:

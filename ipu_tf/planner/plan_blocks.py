@@ -160,10 +160,10 @@ def home_elements(shape: OpShape) -> Operands:
     return shape.operands(shape.extents)
 
 
-def _home_bytes(shape: OpShape, plans: Candidates, wanted: tuple[bool, bool]) -> Count:
+def _home_bytes(shape: OpShape, plans: Candidates, sides: tuple[bool, bool]) -> Count:
     """Returns the bytes of a tile's even share of the wanted inputs."""
     whole = home_elements(shape)
-    elements = wanted[0] * whole.left + wanted[1] * whole.right
+    elements = sides[0] * whole.left + sides[1] * whole.right
     return ceil_div(elements * DTYPE_BYTES[shape.dtype], plans.tiles)
 
 
@@ -174,8 +174,8 @@ def _sharing_tiles(shape: OpShape, plans: Candidates) -> Count:
 
 
 def _kept(shape: OpShape, plans: Candidates, shared_by: tuple[str, ...]) -> Count:
-    changing = [name for name in plans.serial if name not in shared_by]
-    return plans.serial_steps(changing) == 1
+    step_extents = [name for name in plans.serial if name not in shared_by]
+    return plans.serial_steps(step_extents) == 1
 
 
 def _padded(shape: OpShape, plans: Candidates, block: Block, target: Target) -> Operands:
@@ -190,10 +190,10 @@ def _padded(shape: OpShape, plans: Candidates, block: Block, target: Target) -> 
     for name, unit in units:
         sizes[name] = ceil_div(block[name], unit) * unit
     exact = shape.operands(block)
-    filled = shape.operands(sizes)
+    whole = shape.operands(sizes)
     # Padding widens only channels: no pixels exist beyond the image.
     return Operands(
-        left=filled.left if shape.grained_split != "field_columns" else exact.left,
-        right=filled.right,
-        output=filled.output,
+        left=whole.left if shape.grained_split != "field_columns" else exact.left,
+        right=whole.right,
+        output=whole.output,
     )

@@ -23,10 +23,10 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     operands = shape.operands(block)
     left = operands.left - ceil_div(operands.left, plans.tile_parts(shape.left_shared_by))
     right = operands.right - ceil_div(operands.right, plans.tile_parts(shape.right_shared_by))
-    streamed, waiting = (right, left) if METHODS[plans.method].swapped else (left, right)
+    stream, resident = (right, left) if METHODS[plans.method].swapped else (left, right)
     element_bytes = DTYPE_BYTES[shape.dtype]
-    moving = streamed * element_bytes // target.paired_exchange_bytes_per_cycle
-    moving = moving + waiting * element_bytes // target.exchange_bytes_per_cycle
+    exchange = stream * element_bytes // target.paired_exchange_bytes_per_cycle
+    exchange = exchange + resident * element_bytes // target.exchange_bytes_per_cycle
     work = block_work(shape, plans, block)
     channels = work.in_channels * work.taps
     outputs = work.out_channels
@@ -39,9 +39,9 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     macs = as_counts(work.groups * work.positions) * as_counts(channels * outputs)
     peak = METHODS[plans.method].peak_macs_per_cycle(shape.dtype, plans.partials, target)
     reducing = _reduction(shape, plans, operands.output, target)
-    turning = turn_cycles(shape, plans.tiles) if turned(shape, plans.method) else 0
-    step_cycles = as_counts(moving + reducing) + as_counts(macs // peak)
-    return turning + plans.steps * step_cycles
+    turn = turn_cycles(shape, plans.tiles) if turned(shape, plans.method) else 0
+    step_cycles = as_counts(exchange + reducing) + as_counts(macs // peak)
+    return turn + plans.steps * step_cycles
 
 
 def least_cycles_by(method: str, shape: OpShape, partials: str, target: Target) -> int:
@@ -50,8 +50,8 @@ def least_cycles_by(method: str, shape: OpShape, partials: str, target: Target) 
     work = shape.work(shape.extents, partials)
     macs = work.groups * work.positions * work.in_channels * work.taps * work.out_channels
     peak = METHODS[method].peak_macs_per_cycle(shape.dtype, partials, target)
-    turning = turn_cycles(shape, target.tiles) if turned(shape, method) else 0
-    return int(turning + macs // (peak * target.tiles))
+    turn = turn_cycles(shape, target.tiles) if turned(shape, method) else 0
+    return int(turn + macs // (peak * target.tiles))
 
 
 def _reduction(shape: OpShape, plans: Candidates, outputs: Count, target: Target) -> Count:

@@ -53,11 +53,11 @@ def check_proportion(proportion: float) -> None:
 
 
 def _check_memory(plan: Plan, shape: OpShape, target: Target, proportion: float) -> None:
-    needed = int(scratch_bytes(shape, Candidates.of(plan), target))
+    needed_bytes = int(scratch_bytes(shape, Candidates.of(plan), target))
     limit = int(target.tile_bytes * proportion)
-    if needed > limit:
+    if needed_bytes > limit:
         raise PlanDoesNotFit(
-            f"{shape.op}: the plan needs {needed} bytes of its fullest tile, "
+            f"{shape.op}: the plan needs {needed_bytes} bytes of its fullest tile, "
             f"{limit} are available ({proportion} of {target.tile_bytes} on {target.chip}). Split "
             "more, or raise availableMemoryProportion in the poplar_options of matmuls or "
             f"convolutions. Received: {written(plan)}."

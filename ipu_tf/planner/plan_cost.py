@@ -96,17 +96,19 @@ def _total_cycles(phases: tuple[Phase, ...]) -> Count:
     return sum(phase.total_cycles for phase in phases)
 
 
-def _either(chosen: NDArray[np.bool_], one: Phase, other: Phase) -> Phase:
-    """Returns one phase where `chosen`, and the other one elsewhere."""
+def _either(condition: NDArray[np.bool_], one: Phase, other: Phase) -> Phase:
+    """Returns one phase where `condition`, and the other one elsewhere."""
     return Phase(
         name=one.name,
         cost=Cost(
-            compute_cycles=np.where(chosen, one.cost.compute_cycles, other.cost.compute_cycles),
-            exchange_cycles=np.where(chosen, one.cost.exchange_cycles, other.cost.exchange_cycles),
-            sync_cycles=np.where(chosen, one.cost.sync_cycles, other.cost.sync_cycles),
+            compute_cycles=np.where(condition, one.cost.compute_cycles, other.cost.compute_cycles),
+            exchange_cycles=np.where(
+                condition, one.cost.exchange_cycles, other.cost.exchange_cycles
+            ),
+            sync_cycles=np.where(condition, one.cost.sync_cycles, other.cost.sync_cycles),
         ),
-        repeats=np.where(chosen, one.repeats, other.repeats),
-        received_bytes=np.where(chosen, one.received_bytes, other.received_bytes),
+        repeats=np.where(condition, one.repeats, other.repeats),
+        received_bytes=np.where(condition, one.received_bytes, other.received_bytes),
     )
 
 
@@ -136,10 +138,10 @@ def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
     widths = (shape.channels, shape.extents[shape.column_split])
     cycles = sum(
         transpose(ceil_div(ceil_div(elements, plans.tiles), width), width, dtype, target).cycles
-        for elements, width, wanted in zip(
+        for elements, width, is_rearranged in zip(
             (whole.left, whole.right), widths, shape.rearranged, strict=True
         )
-        if wanted
+        if is_rearranged
     )
     return Phase(name="rearrange", cost=_computed(cycles, target))
 
@@ -178,9 +180,9 @@ def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Tar
     left = _elsewhere(blocks.left_bytes, left_readers)
     right = _elsewhere(blocks.right_bytes, right_readers)
     # Neighbouring tiles stream the same positions past different weights and listen as pairs.
-    swapped = METHODS[plans.method].swapped
-    streamed, readers = (right, right_readers) if swapped else (left, left_readers)
-    shared = np.where(readers % 2 == 0, streamed, 0)
+    is_swapped = METHODS[plans.method].swapped
+    stream, readers = (right, right_readers) if is_swapped else (left, left_readers)
+    shared = np.where(readers % 2 == 0, stream, 0)
     exchange = paired_phase_cycles(shared, left + right - shared, target)
     work = block_work(shape, plans, blocks.block)
     multiplying = METHODS[plans.method].cycles(work, target)
@@ -194,18 +196,18 @@ def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Tar
 
 def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
     """The addition of partials across tiles, in stages of about the same depth."""
-    remaining = as_counts(plans.tile_parts(shape.reduction_splits))
+    summands = as_counts(plans.tile_parts(shape.reduction_splits))
     partial_bytes = DTYPE_BYTES[partial_dtype(shape.dtype, plans.partials)]
     elements: Count = as_counts(blocks.operands.output)
-    stages = 1 + sum((remaining >= depth).astype(np.int64) for depth in STAGED_DEPTHS)
+    stages = 1 + sum((summands >= depth).astype(np.int64) for depth in STAGED_DEPTHS)
     cost = Cost()
     received: Count = 0
     for left in range(1 + len(STAGED_DEPTHS), 0, -1):
         # With the tolerance, the root of an exact power does not round up.
-        depth = np.where(stages < left, 1, np.ceil(remaining ** (1 / left) - 1e-9)).astype(np.int64)
+        depth = np.where(stages < left, 1, np.ceil(summands ** (1 / left) - 1e-9)).astype(np.int64)
         stage, stage_bytes = _stage(elements, depth, partial_bytes, target)
         cost, received = cost + stage, received + stage_bytes
-        elements, remaining = ceil_div(elements, depth), as_counts(ceil_div(remaining, depth))
+        elements, summands = ceil_div(elements, depth), as_counts(ceil_div(summands, depth))
     return Phase(name="reduce", cost=cost, repeats=plans.steps, received_bytes=received)
 
 
@@ -271,8 +273,8 @@ def _dilate(shape: OpShape, undilated: OpShape, plans: Candidates, target: Targe
     zeros = fill(_result_share(shape, plans, blocks), dtype, target).cycles
     elements = _result_share(undilated, plans, computed)
     piece = blocks.block[shape.column_split]
-    copied = copy(elements, dtype, target, piece_elements=piece).cycles
-    return Phase(name="dilate", cost=_computed(zeros + copied, target), repeats=plans.steps)
+    copy_cycles = copy(elements, dtype, target, piece_elements=piece).cycles
+    return Phase(name="dilate", cost=_computed(zeros + copy_cycles, target), repeats=plans.steps)
 
 
 def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Count:

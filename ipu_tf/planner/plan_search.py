@@ -69,24 +69,24 @@ class PlanSearch:
         """Looks for a better plan among candidates without serial steps, then with serial steps."""
         if self._release.cycle_backoff:
             self._added.append(plans)
-        plans, bound, needed = self._of_interest(plans)
-        self._price(plans, bound, needed)
-        large = np.flatnonzero((needed > self._limit_bytes) & (bound < self._most_cycles))
-        chosen = np.union1d(
-            _smallest(bound[large], _STEPPED), _smallest(needed[large], _STEPPED_FOR_MEMORY)
+        plans, bound, needed_bytes = self._of_interest(plans)
+        self._price(plans, bound, needed_bytes)
+        large = np.flatnonzero((needed_bytes > self._limit_bytes) & (bound < self._most_cycles))
+        stepped_indices = np.union1d(
+            _smallest(bound[large], _STEPPED), _smallest(needed_bytes[large], _STEPPED_FOR_MEMORY)
         )
-        self._add_stepped(plans, large[chosen])
+        self._add_stepped(plans, large[stepped_indices])
         if self._best is None:
-            self._add_stepped(plans, np.delete(large, chosen))
+            self._add_stepped(plans, np.delete(large, stepped_indices))
 
-    def _add_stepped(self, plans: Candidates, chosen: NDArray[np.intp]) -> None:
+    def _add_stepped(self, plans: Candidates, indices: NDArray[np.intp]) -> None:
         """Looks for a better plan among some candidates, in the fewest steps that fit."""
-        if len(chosen) == 0:
+        if len(indices) == 0:
             return
-        for stepped in in_fewest_steps(
-            self._shape, plans.take(chosen), self._target, self._limit_bytes, self._release
+        for splits in in_fewest_steps(
+            self._shape, plans.take(indices), self._target, self._limit_bytes, self._release
         ):
-            self._price(*self._of_interest(stepped))
+            self._price(*self._of_interest(splits))
 
     def result(self) -> PlanChoice:
         """Returns the cheapest plan that fits, else the plan with the least memory.
@@ -125,29 +125,31 @@ class PlanSearch:
         return plans, bound, as_counts(scratch_bytes(self._shape, plans, self._target))
 
     def _price(
-        self, plans: Candidates, bound: NDArray[np.int64], needed: NDArray[np.int64]
+        self, plans: Candidates, bound: NDArray[np.int64], needed_bytes: NDArray[np.int64]
     ) -> None:
         """Prices candidates that fit, in the order of bounds, until none can be of interest."""
-        fits = np.flatnonzero(needed <= self._limit_bytes)
+        fits = np.flatnonzero(needed_bytes <= self._limit_bytes)
         if self._best is None and len(fits) == 0:
-            self._keep_least(plans, needed)
+            self._keep_least(plans, needed_bytes)
         order, count = _smallest(bound[fits], _PRICED_FIRST), _PRICED_FIRST
         while len(order) and bound[fits[order[0]]] <= self._most_cycles:
-            chosen = fits[order]
-            self._keep_best(plans.take(chosen), needed[chosen])
+            indices = fits[order]
+            self._keep_best(plans.take(indices), needed_bytes[indices])
             fits = np.delete(fits, order)
             fits = fits[bound[fits] <= self._most_cycles]
             count *= _PRICED_GROWTH
             order = _smallest(bound[fits], count)
 
-    def _keep_least(self, plans: Candidates, needed: NDArray[np.int64]) -> None:
-        if len(needed) == 0:
+    def _keep_least(self, plans: Candidates, needed_bytes: NDArray[np.int64]) -> None:
+        if len(needed_bytes) == 0:
             return
-        index = int(np.argmin(needed))
-        if self._least is None or needed[index] < self._least.needed_bytes:
-            self._least = PlanChoice(plans=plans, index=index, needed_bytes=int(needed[index]))
+        index = int(np.argmin(needed_bytes))
+        if self._least is None or needed_bytes[index] < self._least.needed_bytes:
+            self._least = PlanChoice(
+                plans=plans, index=index, needed_bytes=int(needed_bytes[index])
+            )
 
-    def _keep_best(self, plans: Candidates, needed: NDArray[np.int64]) -> None:
+    def _keep_best(self, plans: Candidates, needed_bytes: NDArray[np.int64]) -> None:
         cycles = as_counts(plan_cost(self._shape, plans, self._target))
         depth = as_counts(plans.tile_parts(self._shape.reduction_splits))
         tiles = as_counts(plans.tiles)
@@ -156,7 +158,7 @@ class PlanSearch:
         best = PlanChoice(
             plans=plans,
             index=index,
-            needed_bytes=int(needed[index]),
+            needed_bytes=int(needed_bytes[index]),
             cycles=int(cycles[index]),
             ties=(int(depth[index]), int(tiles[index])),
         )
@@ -166,10 +168,10 @@ class PlanSearch:
     def _smallest_within(self, best: PlanChoice) -> PlanChoice:
         """Returns the plan with the least memory within the cycles that the release accepts."""
         for splits in self._added:
-            plans, bound, needed = self._of_interest(splits)
-            best = self._smaller(best, plans, bound, needed)
-            for stepped in in_all_steps(self._shape, plans, self._release):
-                best = self._smaller(best, *self._of_interest(stepped))
+            plans, bound, needed_bytes = self._of_interest(splits)
+            best = self._smaller(best, plans, bound, needed_bytes)
+            for splits_of_steps in in_all_steps(self._shape, plans, self._release):
+                best = self._smaller(best, *self._of_interest(splits_of_steps))
         return best
 
     def _smaller(
@@ -177,18 +179,18 @@ class PlanSearch:
         best: PlanChoice,
         plans: Candidates,
         bound: NDArray[np.int64],
-        needed: NDArray[np.int64],
+        needed_bytes: NDArray[np.int64],
     ) -> PlanChoice:
         """Prices candidates in the order of their memory, until one stays within the cycles."""
-        order = np.lexsort((bound, needed))
-        order = order[needed[order] < best.needed_bytes]
+        order = np.lexsort((bound, needed_bytes))
+        order = order[needed_bytes[order] < best.needed_bytes]
         for start in range(0, len(order), _PRICED_FIRST):
-            chosen = order[start : start + _PRICED_FIRST]
-            cycles = plan_cost(self._shape, plans.take(chosen), self._target)
+            indices = order[start : start + _PRICED_FIRST]
+            cycles = plan_cost(self._shape, plans.take(indices), self._target)
             within = np.flatnonzero(cycles <= self._most_cycles)
             if len(within):
-                index = int(chosen[within[0]])
-                return PlanChoice(plans=plans, index=index, needed_bytes=int(needed[index]))
+                index = int(indices[within[0]])
+                return PlanChoice(plans=plans, index=index, needed_bytes=int(needed_bytes[index]))
         return best
 
 

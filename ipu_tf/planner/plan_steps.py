@@ -67,9 +67,9 @@ class _Shares:
     @classmethod
     def of(cls, shape: OpShape, plan: Plan) -> _Shares:
         mean = math.prod(shape.extents.values()) / plan.parts
-        cut = (
+        parts = (
             largest_part(extent, plan.splits[name], cut_grain(name, shape, plan))
             for name, extent in shape.extents.items()
         )
         planned = largest_block(shape, plan.splits, plan.grain).values()
-        return cls(compute=mean / int(math.prod(cut)), bytes=mean / int(math.prod(planned)))
+        return cls(compute=mean / int(math.prod(parts)), bytes=mean / int(math.prod(planned)))

@@ -111,17 +111,17 @@ def _search(
     for method in methods_for(shape):
         if method not in release.methods or search.rules_out(method, partials):
             continue
-        waiting = waiting_extent(shape, method)
-        if waiting not in by_waiting:
+        column_extent = waiting_extent(shape, method)
+        if column_extent not in by_waiting:
             serial_names = tuple(
                 name
                 for name in plan_type.serial_names()
                 if role(shape, method, name) in release.stepped
             )
-            by_waiting[waiting] = parallel_splits(
-                shape, target, serial_names, filled=waiting, width=width
+            by_waiting[column_extent] = parallel_splits(
+                shape, target, serial_names, column_extent=column_extent, width=width
             )
-        splits = by_waiting[waiting]
+        splits = by_waiting[column_extent]
         search.add(
             Candidates(
                 splits=splits.splits,
@@ -134,8 +134,8 @@ def _search(
     return _plan(plan_type, search.result())
 
 
-def _plan(plan_type: type[PlanT], found: PlanChoice) -> PlanT:
-    plans, index = found.plans, found.index
+def _plan(plan_type: type[PlanT], choice: PlanChoice) -> PlanT:
+    plans, index = choice.plans, choice.index
     splits = {name: int(as_counts(parts)[index]) for name, parts in plans.splits.items()}
     serial = {
         f"serial_{name}": steps if isinstance(steps, int) else int(steps[index])

@@ -38,9 +38,9 @@ class Release:
                 f"Release.cycle_backoff must not be negative. Received: {self.cycle_backoff!r}."
             )
         if not self.methods or not self.methods <= METHODS.keys():
-            known = ", ".join(METHODS)
+            names = ", ".join(METHODS)
             raise ValueError(
-                f"Release.methods must be some of {known}. Received: {sorted(self.methods)}."
+                f"Release.methods must be some of {names}. Received: {sorted(self.methods)}."
             )
         for field in ("stepped", "even"):
             roles = getattr(self, field)

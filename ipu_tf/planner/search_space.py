@@ -41,7 +41,7 @@ class Splits:
 
 
 def parallel_splits(
-    shape: OpShape, target: Target, serial_names: tuple[str, ...], *, filled: str, width: int
+    shape: OpShape, target: Target, serial_names: tuple[str, ...], *, column_extent: str, width: int
 ) -> Splits:
     """Returns the splits over at most the tiles of the machine.
 
@@ -49,14 +49,14 @@ def parallel_splits(
         shape: The op.
         target: The machine.
         serial_names: Extents that a plan may take in steps.
-        filled: The extent that the columns of the AMP unit compute side by side.
+        column_extent: The extent that the columns of the AMP unit compute side by side.
         width: Columns of an AMP pass; a narrower block leaves some of the units idle.
     """
     names = list(shape.extents)
     # The last column is the product of the others: drops plans that need too many tiles early.
     rows: NDArray[np.int64] = np.ones((1, 1), dtype=np.int64)
     for name in names:
-        parts = _part_counts(shape, name, target, width if name == filled else 1)
+        parts = _part_counts(shape, name, target, width if name == column_extent else 1)
         tiles = rows[:, -1:] * parts
         row, part = np.nonzero(tiles <= target.tiles)
         rows = np.column_stack([rows[row, :-1], parts[part], tiles[row, part]])
@@ -89,8 +89,8 @@ def in_fewest_steps(
         fewest = np.zeros_like(most)
         while np.any(fewest < most):
             middle = (fewest + most) // 2
-            needed = scratch_bytes(shape, _stepped(some, name, counts[middle]), target)
-            fits = needed <= limit_bytes
+            needed_bytes = scratch_bytes(shape, _stepped(some, name, counts[middle]), target)
+            fits = needed_bytes <= limit_bytes
             fewest, most = np.where(fits, fewest, middle + 1), np.where(fits, middle, most)
             fewest = np.minimum(fewest, most)
         yield _stepped(some, name, counts[most])
@@ -150,11 +150,11 @@ def _part_counts(shape: OpShape, name: str, target: Target, width: int) -> NDArr
         return parts[extent % parts == 0]
     power_of_two = parts & (parts - 1) == 0
     divides = (units % parts == 0) | (target.tiles % parts == 0)
-    tried = parts[power_of_two | divides | (parts <= _ALWAYS_TRIED)]
-    tried = _with_other_sizes(units, tried)
+    part_counts = parts[power_of_two | divides | (parts <= _ALWAYS_TRIED)]
+    part_counts = _with_other_sizes(units, part_counts)
     if shape.family == "conv":
-        return tried
-    return np.union1d(tried, _with_other_sizes(ceil_div(units, width), parts))
+        return part_counts
+    return np.union1d(part_counts, _with_other_sizes(ceil_div(units, width), parts))
 
 
 def _with_other_sizes(units: int, parts: NDArray[np.int64]) -> NDArray[np.int64]:

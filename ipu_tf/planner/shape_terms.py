@@ -93,8 +93,8 @@ class PlannedShape(Protocol):
 def check_dtype(owner: str, dtype: str) -> None:
     """Raises a ValueError that names `owner` if `dtype` is not one that the tiles multiply."""
     if dtype not in DTYPE_BYTES:
-        known = " or ".join(repr(name) for name in DTYPE_BYTES)
-        raise ValueError(f"{owner}.dtype must be {known}. Received: {dtype!r}.")
+        names = " or ".join(repr(name) for name in DTYPE_BYTES)
+        raise ValueError(f"{owner}.dtype must be {names}. Received: {dtype!r}.")
 
 
 def check_at_least(shape: object, minimum: int, names: tuple[str, ...]) -> None:

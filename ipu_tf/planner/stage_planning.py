@@ -23,17 +23,17 @@ class StagePlanning:
     backward: Mapping[Family, PlannerOverrides] = field(default_factory=dict)
 
     def options(
-        self, family: Family, configured: PlannerOptions, *, backward: bool
+        self, family: Family, device_options: PlannerOptions, *, backward: bool
     ) -> PlannerOptions:
         """Returns the options of an operation of the stage.
 
         Args:
             family: Its family.
-            configured: The options of the device.
+            device_options: The options of the device.
             backward: Whether it is a gradient of an operation of the stage.
         """
-        given = (self.backward if backward else self.forward).get(family)
-        return configured if given is None else given.over(configured)
+        stage_options = (self.backward if backward else self.forward).get(family)
+        return device_options if stage_options is None else stage_options.over(device_options)
 
 
 def planning_at(path: str, stages: Mapping[str, StagePlanning]) -> StagePlanning | None:

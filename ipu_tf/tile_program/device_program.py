@@ -296,11 +296,13 @@ class DeviceProgram:
     @property
     def unsupported(self) -> Mapping[str, tuple[str, ...]]:
         """Opcodes without a cost, with the layers that they are in."""
-        found: dict[str, tuple[str, ...]] = {}
+        layers_of_opcodes: dict[str, tuple[str, ...]] = {}
         for stage in self.stages:
             for opcode, layers in stage.program.unsupported.items():
-                found[opcode] = tuple(dict.fromkeys((*found.get(opcode, ()), *layers)))
-        return found
+                layers_of_opcodes[opcode] = tuple(
+                    dict.fromkeys((*layers_of_opcodes.get(opcode, ()), *layers))
+                )
+        return layers_of_opcodes
 
     @property
     def complete(self) -> bool:
@@ -328,8 +330,8 @@ def on_one_ipu(
         round_trip_cycles: Cycles of a call from the host besides its runs; 0 if unknown.
     """
     busy, overlapped = step_cycles(program), overlapped_cycles(program)
-    waiting = waits(busy, overlapped + ahead_cycles(program))
-    cycles = busy + waiting
+    wait_moves = waits(busy, overlapped + ahead_cycles(program))
+    cycles = busy + wait_moves
     stage = StageProgram(
         index=0,
         ipu=0,
@@ -338,7 +340,7 @@ def on_one_ipu(
         backward_cycles=cycles.backward,
         update_cycles=cycles.update,
         overlapped=overlapped,
-        waiting=waiting,
+        waiting=wait_moves,
         recomputed_cycles=program.recomputed_cycles,
     )
     return DeviceProgram(

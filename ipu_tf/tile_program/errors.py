@@ -90,13 +90,13 @@ class UnsupportedOpcodeError(NotImplementedError):
 
     def __init__(self, program: str, reasons: Mapping[str, Mapping[str, str]]) -> None:
         self.reasons = reasons
-        found = "".join(
+        lines = "".join(
             f"\n  {opcode} in {', '.join(repr(layer) for layer in layers)}: "
             f"{' '.join(dict.fromkeys(layers.values()))}"
             for opcode, layers in reasons.items()
         )
         super().__init__(
-            f"Program '{program}' has opcodes without a cost on the machine.{found}\nReplace "
+            f"Program '{program}' has opcodes without a cost on the machine.{lines}\nReplace "
             'them, run them on the host, or set `cfg.simulator.unsupported = "warn"` to go on '
             "with an incomplete report."
         )
@@ -223,24 +223,24 @@ def advice(program: TileProgram) -> list[str]:
     What saves too little to make room, even if it saves as much as it can, is left out.
     """
     memory, tile = program.memory, program.memory.fullest_tile
-    used: Counter[Category] = Counter()
+    sizes: Counter[Category] = Counter()
     for parts in (memory.always_live, memory.not_always_live_peak):
         for category, tile_bytes in parts.items():
-            used[category] += int(tile_bytes[tile])
-    ranked = used.most_common()
-    matter = [category for category, count in ranked if count >= _DOMINANT * used.total()]
-    ipus = max(2, -(-used.total() // memory.limit_bytes))
-    found: list[str] = []
+            sizes[category] += int(tile_bytes[tile])
+    ranked = sizes.most_common()
+    matter = [category for category, count in ranked if count >= _DOMINANT * sizes.total()]
+    ipus = max(2, -(-sizes.total() // memory.limit_bytes))
+    lines: list[str] = []
     for category in matter:
         remedies = (_OF_POPLAR if program.front == "poplar" else _REMEDIES)[category]
         if category == "activations" and not any(s.phase == "backward" for s in program.steps):
             remedies = _OF_PREDICTIONS
-        found.append(_choice(remedies, used[category], memory.overflow_bytes).format(ipus=ipus))
-    return found
+        lines.append(_choice(remedies, sizes[category], memory.overflow_bytes).format(ipus=ipus))
+    return lines
 
 
-def _choice(remedies: Sequence[tuple[str, float]], used: int, over: int) -> str:
+def _choice(remedies: Sequence[tuple[str, float]], whole: int, over: int) -> str:
     """Returns the remedies of a category that make room, or else those that save all of it."""
-    enough = [text for text, share in remedies if share == _WHOLE or share * used >= over]
+    enough = [text for text, share in remedies if share == _WHOLE or share * whole >= over]
     *others, last = enough
     return f"{', '.join(others)}, or {last}" if others else last

@@ -43,11 +43,11 @@ def live_on_tile(
         tile: Number of the tile.
         tiles: Tiles of the chip.
     """
-    found = [
+    lives = [
         LiveTensor(tensor=tensor, tile_bytes=bytes_on_tile(tensor.footprint, tile, tiles))
         for tensor in live_at(tensors, step)
     ]
-    there = [live for live in found if live.tile_bytes]
+    there = [live for live in lives if live.tile_bytes]
     return tuple(sorted(there, key=lambda live: -live.tile_bytes))
 
 
@@ -56,9 +56,9 @@ def bytes_by_layer(tensors: Iterable[Tensor], step: int) -> dict[str, dict[Categ
 
     Layers come largest first; "" stands for tensors of no layer.
     """
-    found: dict[str, Counter[Category]] = {}
+    bytes_of_layers: dict[str, Counter[Category]] = {}
     for tensor in live_at(tensors, step):
-        by_category = found.setdefault(tensor.layer, Counter())
+        by_category = bytes_of_layers.setdefault(tensor.layer, Counter())
         by_category[tensor.category] += tensor.footprint.bytes
-    ordered = sorted(found.items(), key=lambda item: (-item[1].total(), item[0]))
-    return {layer: dict(by_category) for layer, by_category in ordered}
+    by_bytes = sorted(bytes_of_layers.items(), key=lambda item: (-item[1].total(), item[0]))
+    return {layer: dict(by_category) for layer, by_category in by_bytes}

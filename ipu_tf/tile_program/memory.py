@@ -54,15 +54,15 @@ def tile_memory(
         for category in CATEGORIES
     }
     # A program without steps, as of a stage that only passes values on, has them in no step.
-    changing = [tensor for tensor in tensors if not tensor.always_live and steps]
+    transient = [tensor for tensor in tensors if not tensor.always_live and steps]
     for tensor in tensors:
         if tensor.always_live:
             add_footprint(always_live[tensor.category], tensor.footprint)
     base = np.sum(list(always_live.values()), axis=0)
-    live_bytes, max_tile_bytes = _over_time(changing, steps, base)
+    live_bytes, max_tile_bytes = _over_time(transient, steps, base)
     peak_step = int(np.argmax(max_tile_bytes)) if steps else 0
     at_peak = {category: np.zeros(target.tiles, np.int64) for category in CATEGORIES}
-    for tensor in changing:
+    for tensor in transient:
         if tensor.first_step <= peak_step <= tensor.last_step:
             add_footprint(at_peak[tensor.category], tensor.footprint)
     return TileMemory(
@@ -84,25 +84,28 @@ def _over_time(
     """
     tiles = len(base)
     beginning: list[list[Footprint]] = [[] for _ in range(steps)]
-    ending: list[list[Footprint]] = [[] for _ in range(steps)]
+    footprints_ending: list[list[Footprint]] = [[] for _ in range(steps)]
     for tensor in tensors:
         beginning[tensor.first_step].append(tensor.footprint)
-        ending[tensor.last_step].append(tensor.footprint)
+        footprints_ending[tensor.last_step].append(tensor.footprint)
     live_bytes = np.zeros(steps, np.int64)
     max_tile_bytes = np.zeros(steps, np.int64)
     somewhere = base.copy()
     total, everywhere, fullest = int(base.sum()), 0, int(base.max())
     for step in range(steps):
-        changed = False
-        for footprints, sign in ((ending[step - 1] if step else (), -1), (beginning[step], 1)):
+        has_change = False
+        for footprints, sign in (
+            (footprints_ending[step - 1] if step else (), -1),
+            (beginning[step], 1),
+        ):
             for footprint in footprints:
                 total += sign * footprint.tiles * footprint.tile_bytes
                 if footprint.tiles == tiles:
                     everywhere += sign * footprint.tile_bytes
                 else:
                     add_footprint(somewhere, footprint, sign)
-                    changed = True
-        if changed:
+                    has_change = True
+        if has_change:
             fullest = int(somewhere.max())
         live_bytes[step] = total
         max_tile_bytes[step] = fullest + everywhere

@@ -21,17 +21,17 @@ _CACHED = 1 << 14
 
 
 @lru_cache(maxsize=_CACHED)
-def pieces_met(source: BlockLayout, wanted: BlockLayout) -> int:
+def pieces_met(source: BlockLayout, destination: BlockLayout) -> int:
     """Returns how many tiles hold the elements of another layout's fullest tile.
 
     Args:
         source: The current layout.
-        wanted: The wanted layout of the same elements.
+        destination: The wanted layout of the same elements.
     """
-    met = _along_axes(source, wanted)
-    if met is None:
-        met = _across_axes(source, wanted)
-    return max(1, min(met, source.tiles, wanted.tile_elements))
+    messages = _along_axes(source, destination)
+    if messages is None:
+        messages = _across_axes(source, destination)
+    return max(1, min(messages, source.tiles, destination.tile_elements))
 
 
 def runs_met(piece: int, dims: Sequence[int], block: Sequence[int]) -> int:
@@ -56,10 +56,10 @@ def runs_met(piece: int, dims: Sequence[int], block: Sequence[int]) -> int:
         stride *= extent
     shorter, longer = sorted((span, piece))
     if whole and longer % shorter == 0 and (runs == 1 or outer % longer == 0):
-        met = runs * ceil_div(span, piece)
+        messages = runs * ceil_div(span, piece)
     else:
-        met = runs + ceil_div(runs * (span - 1), piece)
-    return min(met, ceil_div(stride, piece))
+        messages = runs + ceil_div(runs * (span - 1), piece)
+    return min(messages, ceil_div(stride, piece))
 
 
 def unknown_met(tiles: int) -> int:
@@ -86,9 +86,9 @@ def common_run(source: Placement, destination: Placement) -> int:
     run = 1
     pairs = zip(parts[0][0].axes, parts[1][0].axes, strict=True)
     for axis, along in reversed(list(pairs)):
-        held = min(axis.part_elements, along.part_elements)
-        run *= held
-        if held < axis.extent:
+        own_extent = min(axis.part_elements, along.part_elements)
+        run *= own_extent
+        if own_extent < axis.extent:
             break
     return run
 
@@ -112,27 +112,27 @@ def held_extents(placement: Placement, dims: tuple[int, ...]) -> tuple[int, ...]
         placement: The placement of a tensor.
         dims: Its extents.
     """
-    cut = placement.cut
-    found = split(cut, dims) if cut is not None else None
-    if cut is None or found is None:
+    blocks = placement.cut
+    pieces = split(blocks, dims) if blocks is not None else None
+    if blocks is None or pieces is None:
         return row_major_block(dims, placement.tile_elements)
-    apart, owners = found
+    apart, owners = pieces
     extents = [1] * len(dims)
     for axis, owner in zip(apart.axes, owners, strict=True):
         extents[owner] *= axis.held
-    if cut.share > 1:
-        piece = ceil_div(math.prod(extents), cut.share)
-        return _grouped_block(extents, piece, _feature_dims(dims, cut.axes[-1].extent))
+    if blocks.share > 1:
+        piece = ceil_div(math.prod(extents), blocks.share)
+        return _grouped_block(extents, piece, _feature_dims(dims, blocks.axes[-1].extent))
     return tuple(extents)
 
 
 def _feature_dims(dims: Sequence[int], features: int) -> int:
     """Returns how many of the innermost dimensions are those of so many features; at least 1."""
-    found, covered = 1, dims[-1]
-    while covered < features and found < len(dims):
-        found += 1
-        covered *= dims[-found]
-    return found if covered == features else 1
+    count, extent = 1, dims[-1]
+    while extent < features and count < len(dims):
+        count += 1
+        extent *= dims[-count]
+    return count if extent == features else 1
 
 
 def _grouped_block(extents: Sequence[int], elements: int, inner: int) -> tuple[int, ...]:
@@ -147,10 +147,10 @@ def _grouped_block(extents: Sequence[int], elements: int, inner: int) -> tuple[i
     positions = math.prod(outer)
     group = min(FEATURE_GROUP, math.prod(features))
     if elements <= positions * group:
-        held, wide = row_major_block(outer, ceil_div(elements, group)), min(group, elements)
+        outer_block, wide = row_major_block(outer, ceil_div(elements, group)), min(group, elements)
     else:
-        held, wide = tuple(outer), ceil_div(elements, positions * group) * group
-    return (*held, *row_major_block(features, wide))
+        outer_block, wide = tuple(outer), ceil_div(elements, positions * group) * group
+    return (*outer_block, *row_major_block(features, wide))
 
 
 def row_major_block(dims: Sequence[int], elements: int) -> tuple[int, ...]:
@@ -166,36 +166,36 @@ def row_major_block(dims: Sequence[int], elements: int) -> tuple[int, ...]:
     return tuple(reversed(block))
 
 
-def _along_axes(source: BlockLayout, wanted: BlockLayout) -> int | None:
+def _along_axes(source: BlockLayout, destination: BlockLayout) -> int | None:
     """Returns the overlapping pieces of layouts that can be cut along the same axes; else None."""
-    dims = common_dims(source, wanted)
+    dims = common_dims(source, destination)
     if dims is None:
         return None
-    one, other = split(source, dims), split(wanted, dims)
+    one, other = split(source, dims), split(destination, dims)
     if one is None or other is None:
         return None
     theirs = _piece_extents(other[0])
-    met = [
+    messages = [
         overlaps(axis, along) if part == along.held else min(_run_met(axis, part), axis.coordinates)
         for axis, along, part in zip(one[0].axes, other[0].axes, theirs, strict=True)
     ]
     common = [
         min(axis.held, ceil_div(part, count))
-        for axis, part, count in zip(one[0].axes, theirs, met, strict=True)
+        for axis, part, count in zip(one[0].axes, theirs, messages, strict=True)
     ]
-    return math.prod(met) * _shares_met(one[0], common)
+    return math.prod(messages) * _shares_met(one[0], common)
 
 
-def _across_axes(source: BlockLayout, wanted: BlockLayout) -> int:
+def _across_axes(source: BlockLayout, destination: BlockLayout) -> int:
     """Returns the overlapping pieces if one layout is cut across rows of the other."""
     if len(source.axes) == 1:
-        dims = [axis.extent for axis in wanted.axes]
-        return runs_met(source.tile_elements, dims, _piece_extents(wanted))
-    if len(wanted.axes) == 1:
-        extents = row_major_block([axis.extent for axis in source.axes], wanted.tile_elements)
-        met = [_run_met(axis, part) for axis, part in zip(source.axes, extents, strict=True)]
+        dims = [axis.extent for axis in destination.axes]
+        return runs_met(source.tile_elements, dims, _piece_extents(destination))
+    if len(destination.axes) == 1:
+        extents = row_major_block([axis.extent for axis in source.axes], destination.tile_elements)
+        messages = [_run_met(axis, part) for axis, part in zip(source.axes, extents, strict=True)]
         common = [min(axis.held, part) for axis, part in zip(source.axes, extents, strict=True)]
-        return math.prod(met) * _shares_met(source, common)
+        return math.prod(messages) * _shares_met(source, common)
     return unknown_met(source.tiles)
 
 

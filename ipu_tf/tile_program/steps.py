@@ -45,17 +45,17 @@ class ComputeStage:
 
 def supersteps(stages: Sequence[ComputeStage], target: Target) -> tuple[Superstep, ...]:
     """Returns the supersteps of stages; those that cost nothing are left out."""
-    made = (_superstep(stage, target) for stage in stages)
-    return tuple(step for step in made if step.total_cycles > 0)
+    steps = (_superstep(stage, target) for stage in stages)
+    return tuple(step for step in steps if step.total_cycles > 0)
 
 
 def decision(name: str, times: int, target: Target) -> Superstep:
     """Returns the cost to give all tiles a value and branch on it, the given number of times."""
-    moving = exchange.broadcast_cycles(PREDICATE_BYTES, target.tiles - 1, target)
+    predicate_cycles = exchange.broadcast_cycles(PREDICATE_BYTES, target.tiles - 1, target)
     return Superstep(
         name=name,
         sync_cycles=times * target.sync_cycles,
-        exchange_cycles=times * int(moving),
+        exchange_cycles=times * int(predicate_cycles),
         compute_cycles=times * _BRANCH_CYCLES,
         busy_tile_cycles=times * _BRANCH_CYCLES * target.tiles,
         exchange_bytes=times * PREDICATE_BYTES * (target.tiles - 1),
@@ -66,18 +66,20 @@ def decision(name: str, times: int, target: Target) -> Superstep:
 @lru_cache(maxsize=1 << 14)
 def exchange_cycles(traffic: Traffic, target: Target) -> int:
     """Returns the cycles of an exchange and of the copies around it, without the sync before it."""
-    moving = exchange.phase_cycles(traffic.received_bytes, target, sent_bytes=traffic.sent_bytes)
-    return int(moving) + traffic.rearranged_cycles
+    message_cycles = exchange.phase_cycles(
+        traffic.received_bytes, target, sent_bytes=traffic.sent_bytes
+    )
+    return int(message_cycles) + traffic.rearranged_cycles
 
 
 def _superstep(stage: ComputeStage, target: Target) -> Superstep:
     """Returns a superstep; without an exchange its tiles need not wait for each other."""
-    moving = exchange_cycles(stage.traffic, target)
+    cycles = exchange_cycles(stage.traffic, target)
     compute = int(stage.vertex.cycles) if stage.vertex is not None else 0
     return Superstep(
         name=stage.name,
-        sync_cycles=stage.times * target.sync_cycles if moving else 0,
-        exchange_cycles=stage.times * moving,
+        sync_cycles=stage.times * target.sync_cycles if cycles else 0,
+        exchange_cycles=stage.times * cycles,
         compute_cycles=stage.times * compute,
         busy_tile_cycles=stage.times * compute * stage.where.tiles,
         exchange_bytes=stage.times * stage.traffic.total_bytes,

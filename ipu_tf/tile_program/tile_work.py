@@ -75,15 +75,15 @@ class StageWork:
 
     def figures(self, superstep: Superstep) -> TileFigures:
         """Returns the figures of every tile; they add up to those of the superstep."""
-        received, sent = _exchanged(self.routes, self.where, self.tiles)
-        received, sent = self.times * received, self.times * sent
+        received_bytes, sent_bytes = _exchanged(self.routes, self.where, self.tiles)
+        received_bytes, sent_bytes = self.times * received_bytes, self.times * sent_bytes
         even = np.ones(self.where.tiles, np.int64)
-        rest = dealt(superstep.exchange_bytes - int(received.sum()), even)
-        _add(received, rest, self.where.first_tile)
-        _add(sent, rest, self.where.first_tile)
+        rest = dealt(superstep.exchange_bytes - int(received_bytes.sum()), even)
+        _add(received_bytes, rest, self.where.first_tile)
+        _add(sent_bytes, rest, self.where.first_tile)
         compute = np.zeros(self.tiles, np.int64)
         _add(compute, dealt(superstep.busy_tile_cycles, even), self.where.first_tile)
-        return _figures(superstep, compute, received, sent)
+        return _figures(superstep, compute, received_bytes, sent_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,11 +102,18 @@ class HostWork:
 
     def figures(self, superstep: Superstep) -> TileFigures:
         """Returns the figures of every tile; bytes in and out add up to those of the superstep."""
-        compute, received, sent = np.zeros((3, self.tiles), np.int64)
-        for placements, moved in ((self.operands, sent), (self.results, received)):
+        compute, received_bytes, sent_bytes = np.zeros((3, self.tiles), np.int64)
+        for placements, direction_bytes in (
+            (self.operands, sent_bytes),
+            (self.results, received_bytes),
+        ):
             for placement in placements:
-                _add(moved, dealt(placement.bytes, held_elements(placement)), placement.first_tile)
-        return _figures(superstep, compute, received, sent)
+                _add(
+                    direction_bytes,
+                    dealt(placement.bytes, held_elements(placement)),
+                    placement.first_tile,
+                )
+        return _figures(superstep, compute, received_bytes, sent_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,10 +131,12 @@ class BroadcastWork:
         everyone = np.ones(self.tiles, np.int64)
         others = everyone.copy()
         others[0] = self.tiles == 1
-        received = dealt(superstep.exchange_bytes, others)
-        sent = np.zeros(self.tiles, np.int64)
-        sent[0] = received.max()
-        return _figures(superstep, dealt(superstep.busy_tile_cycles, everyone), received, sent)
+        received_bytes = dealt(superstep.exchange_bytes, others)
+        sent_bytes = np.zeros(self.tiles, np.int64)
+        sent_bytes[0] = received_bytes.max()
+        return _figures(
+            superstep, dealt(superstep.busy_tile_cycles, everyone), received_bytes, sent_bytes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,15 +163,15 @@ class PlanWork:
         """Returns the figures of every tile; they add up to those of the superstep."""
         tiles = self.target.tiles
         blocks = tile_counts(plan_blocks_of(self.shape, self.plan))
-        received, sent = _exchanged(self.routes, None, tiles)
-        own = superstep.exchange_bytes - int(received.sum())
-        _add(received, dealt(own, blocks), self.first_tile)
-        leaving = self._multicast_bytes() if superstep.name == "multiply" else own
-        _add(sent, dealt(leaving, blocks), self.first_tile)
+        received_bytes, sent_bytes = _exchanged(self.routes, None, tiles)
+        own = superstep.exchange_bytes - int(received_bytes.sum())
+        _add(received_bytes, dealt(own, blocks), self.first_tile)
+        stage_bytes = self._multicast_bytes() if superstep.name == "multiply" else own
+        _add(sent_bytes, dealt(stage_bytes, blocks), self.first_tile)
         compute = np.zeros(tiles, np.int64)
         shares = dealt(superstep.busy_tile_cycles, blocks, most=superstep.compute_cycles)
         _add(compute, shares, self.first_tile)
-        return _figures(superstep, compute, received, sent)
+        return _figures(superstep, compute, received_bytes, sent_bytes)
 
     def _multicast_bytes(self) -> int:
         """Returns the bytes of operand blocks that more than one tile reads: each is sent once."""
@@ -172,7 +181,7 @@ class PlanWork:
             (blocks.left_bytes, plans.tile_parts(self.shape.left_shared_by)),
             (blocks.right_bytes, plans.tile_parts(self.shape.right_shared_by)),
         )
-        shares = (ceil_div(held, readers) for held, readers in sides if readers > 1)
+        shares = (ceil_div(held_bytes, readers) for held_bytes, readers in sides if readers > 1)
         return int(sum(shares)) * self.plan.tiles
 
 
@@ -182,11 +191,11 @@ def held_elements(placement: Placement) -> NDArray[np.int64]:
     Tiles of a layout that is only known by name count alike.
     """
     layout = placement.layout.base if isinstance(placement.layout, View) else placement.layout
-    cut = layout if isinstance(layout, BlockLayout) else placement.blocks
-    if cut is None or cut.elements != placement.elements or cut.tiles > placement.tiles:
+    blocks = layout if isinstance(layout, BlockLayout) else placement.blocks
+    if blocks is None or blocks.elements != placement.elements or blocks.tiles > placement.tiles:
         return np.ones(placement.tiles, np.int64)
     counts = np.zeros(placement.tiles, np.int64)
-    counts[: cut.tiles] = tile_counts(cut)
+    counts[: blocks.tiles] = tile_counts(blocks)
     return counts
 
 
@@ -210,17 +219,17 @@ def _exchanged(
     routes: Sequence[TensorRoute], where: Placement | None, tiles: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the bytes that every tile receives and sends on some routes."""
-    received, sent = np.zeros((2, tiles), np.int64)
+    received_bytes, sent_bytes = np.zeros((2, tiles), np.int64)
     for route in routes:
         to = route.destination or where
         if to is None:
             continue
         even = np.ones(to.tiles, np.int64)
-        arriving = even if route.destination is None else held_elements(to)
-        _add(received, dealt(route.received_bytes, arriving), to.first_tile)
-        leaving = dealt(route.sent_bytes, held_elements(route.source))
-        _add(sent, leaving, route.source.first_tile)
-    return received, sent
+        shares_of_tiles = even if route.destination is None else held_elements(to)
+        _add(received_bytes, dealt(route.received_bytes, shares_of_tiles), to.first_tile)
+        dealt_bytes = dealt(route.sent_bytes, held_elements(route.source))
+        _add(sent_bytes, dealt_bytes, route.source.first_tile)
+    return received_bytes, sent_bytes
 
 
 def _add(counts: NDArray[np.int64], shares: NDArray[np.int64], first_tile: int) -> None:
@@ -231,13 +240,13 @@ def _add(counts: NDArray[np.int64], shares: NDArray[np.int64], first_tile: int) 
 def _figures(
     superstep: Superstep,
     compute: NDArray[np.int64],
-    received: NDArray[np.int64],
-    sent: NDArray[np.int64],
+    received_bytes: NDArray[np.int64],
+    sent_bytes: NDArray[np.int64],
 ) -> TileFigures:
     return TileFigures.of(
         compute=compute,
-        received=received,
-        sent=sent,
+        received_bytes=received_bytes,
+        sent_bytes=sent_bytes,
         compute_cycles=superstep.compute_cycles,
         exchange_cycles=superstep.exchange_cycles,
     )

@@ -96,13 +96,13 @@ def move(source: Placement, destination: Placement) -> Traffic:
     if _on_one_tile(source, destination):
         return NOTHING
     size = source.element_bytes
-    received, sent = _messages(source, destination)
+    received_messages, sent_messages = _messages(source, destination)
     return Traffic(
         received_bytes=destination.tile_elements * size,
         sent_bytes=source.tile_elements * size,
         total_bytes=source.bytes,
-        received=received,
-        sent=sent,
+        received=received_messages,
+        sent=sent_messages,
         rearranged_cycles=_rearranged_cycles(source, destination),
         routes=(_route(source, source.bytes, source.bytes, destination),),
     )
@@ -145,31 +145,31 @@ def collect(source: Placement, *, received_elements: int, tiles: int) -> Traffic
         return NOTHING
     size = origin.element_bytes
     everything = received_elements * tiles
-    sent = min(origin.tile_elements, ceil_div(everything, origin.tiles))
-    arriving = _pieces(origin, received_elements)
+    sent_messages = min(origin.tile_elements, ceil_div(everything, origin.tiles))
+    received_messages = _pieces(origin, received_elements)
     # Elements that all tiles want are sent once, to all of them.
-    leaving = 1 if received_elements >= origin.elements else unknown_met(tiles)
+    listeners = 1 if received_elements >= origin.elements else unknown_met(tiles)
     return Traffic(
         received_bytes=received_elements * size,
-        sent_bytes=sent * size,
+        sent_bytes=sent_messages * size,
         total_bytes=everything * size,
-        received=min(arriving, received_elements),
-        sent=min(leaving, sent),
+        received=min(received_messages, received_elements),
+        sent=min(listeners, sent_messages),
         routes=(_route(origin, everything * size, min(everything, origin.elements) * size),),
     )
 
 
-def met_by(source: Placement, wanted: BlockLayout) -> Traffic:
+def met_by(source: Placement, blocks: BlockLayout) -> Traffic:
     """Returns the messages that bring blocks to their readers, each sent once.
 
     Args:
         source: The placement of the elements.
-        wanted: The blocks.
+        blocks: The blocks.
     """
     origin = (source.repeats or source).cut
-    if origin is None or origin.elements != wanted.elements:
-        return Traffic(received=unknown_met(source.tiles), sent=unknown_met(wanted.tiles))
-    return Traffic(received=pieces_met(origin, wanted), sent=pieces_met(wanted, origin))
+    if origin is None or origin.elements != blocks.elements:
+        return Traffic(received=unknown_met(source.tiles), sent=unknown_met(blocks.tiles))
+    return Traffic(received=pieces_met(origin, blocks), sent=pieces_met(blocks, origin))
 
 
 def _spread_repeats(view: Placement, distinct: Placement, destination: Placement) -> Traffic:
@@ -184,21 +184,24 @@ def _spread_repeats(view: Placement, distinct: Placement, destination: Placement
             tiles=destination.tiles,
         )
     dims = [extent for extent, varies in view.pattern if varies]
-    needed = min(distinct.elements, math.prod(extents))
+    block_elements = min(distinct.elements, math.prod(extents))
     size = distinct.element_bytes
-    everything = needed * destination.tiles
-    sent = min(distinct.tile_elements, ceil_div(everything, distinct.tiles))
+    everything = block_elements * destination.tiles
+    sent_messages = min(distinct.tile_elements, ceil_div(everything, distinct.tiles))
     if distinct.blocks is not None and len(distinct.blocks.axes) <= 1:
-        arriving = runs_met(distinct.tile_elements, dims, extents)
+        received_messages = runs_met(distinct.tile_elements, dims, extents)
     else:
-        arriving = unknown_met(distinct.tiles)
+        received_messages = unknown_met(distinct.tiles)
     return Traffic(
-        received_bytes=needed * size,
-        sent_bytes=sent * size,
+        received_bytes=block_elements * size,
+        sent_bytes=sent_messages * size,
         total_bytes=everything * size,
-        received=min(arriving, distinct.tiles, needed),
+        received=min(received_messages, distinct.tiles, block_elements),
         # A piece is cut where blocks of the destination begin; each cut is sent once.
-        sent=min(sent, ceil_div(distinct.tile_elements, needed) + (needed < distinct.elements)),
+        sent=min(
+            sent_messages,
+            ceil_div(distinct.tile_elements, block_elements) + (block_elements < distinct.elements),
+        ),
         routes=(
             _route(
                 distinct,
@@ -244,8 +247,10 @@ def _messages(source: Placement, destination: Placement) -> tuple[int, int]:
     one, other = source.cut, destination.cut
     if one is not None and other is not None:
         return pieces_met(one, other), pieces_met(other, one)
-    received, sent = unknown_met(source.tiles), unknown_met(destination.tiles)
-    return min(received, destination.tile_elements), min(sent, source.tile_elements)
+    received_messages, sent_messages = unknown_met(source.tiles), unknown_met(destination.tiles)
+    return min(received_messages, destination.tile_elements), min(
+        sent_messages, source.tile_elements
+    )
 
 
 def _pieces(origin: Placement, elements: int) -> int:

@@ -28,8 +28,8 @@ def test_runs_that_are_none(values, tiles):
 def test_tiles_wait_for_the_slowest_and_for_exchanges_of_others():
     found = TileFigures.of(
         compute=np.array([200, 50, 0, 0]),
-        received=np.array([8, 0, 0, 0]),
-        sent=np.array([0, 0, 8, 0]),
+        received_bytes=np.array([8, 0, 0, 0]),
+        sent_bytes=np.array([0, 0, 8, 0]),
         compute_cycles=200,
         exchange_cycles=30,
     )
@@ -39,8 +39,8 @@ def test_tiles_wait_for_the_slowest_and_for_exchanges_of_others():
 def test_a_superstep_is_the_same_on_any_tiles():
     even = TileFigures.of(
         compute=np.array([5, 5]),
-        received=np.zeros(2, np.int64),
-        sent=np.zeros(2, np.int64),
+        received_bytes=np.zeros(2, np.int64),
+        sent_bytes=np.zeros(2, np.int64),
         compute_cycles=5,
         exchange_cycles=0,
     )

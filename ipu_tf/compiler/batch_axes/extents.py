@@ -42,13 +42,13 @@ class Extents:
         Raises:
             NotInferable: One grows with the samples and the other one does not.
         """
-        kept, other = self._find(first), self._find(second)
-        if kept == other:
+        root, other = self._find(first), self._find(second)
+        if root == other:
             return
-        known = self._counts[other]
-        if known is not None:
-            self.fix(kept, counts_samples=known)
-        self._parents[other] = kept
+        counts_samples = self._counts[other]
+        if counts_samples is not None:
+            self.fix(root, counts_samples=counts_samples)
+        self._parents[other] = root
 
     def join_all(self, first: Sequence[int], second: Sequence[int]) -> None:
         """Makes the extents of two arrays equal, one by one."""
@@ -63,10 +63,10 @@ class Extents:
         Raises:
             NotInferable: The contrary is known.
         """
-        found = self._find(extent)
-        if self._counts[found] not in (None, counts_samples):
+        root = self._find(extent)
+        if self._counts[root] not in (None, counts_samples):
             raise NotInferable("an extent counts samples in one place and does not in another")
-        self._counts[found] = counts_samples
+        self._counts[root] = counts_samples
 
     def _find(self, extent: int) -> int:
         parents = self._parents

@@ -31,26 +31,26 @@ def sample_extents(module: Module, samples: int) -> tuple[Extents, Found]:
         NotInferable: It is open of an extent, or two rules contradict each other.
     """
     extents = Extents()
-    found = {
+    axes_of_names = {
         instruction.name: extents.of_arrays(instruction.type)
         for computation in module.computations.values()
         for instruction in computation
     }
-    _fix_inputs(module, samples, extents, found)
+    _fix_inputs(module, samples, extents, axes_of_names)
     reshapes: list[InstructionExtents] = []
     for computation in module.computations.values():
         by_name = computation.by_name()
         for instruction in computation:
-            reading = _reading(instruction, by_name, extents, found)
+            reading = _reading(instruction, by_name, extents, axes_of_names)
             if instruction.opcode in _CALLS:
-                _join_calls(module, reading, found)
+                _join_calls(module, reading, axes_of_names)
             elif instruction.opcode == "reshape":
                 reshapes.append(reading)
             elif instruction.opcode != "parameter":
                 _apply(reading)
     while sum(_reshaped(reading, samples) for reading in reshapes):
         pass
-    return extents, found
+    return extents, axes_of_names
 
 
 def _apply(reading: InstructionExtents) -> None:
@@ -65,23 +65,23 @@ def _reading(
     instruction: Instruction,
     by_name: Mapping[str, Instruction],
     extents: Extents,
-    found: Found,
+    axes_of_names: Found,
 ) -> InstructionExtents:
     return InstructionExtents(
         extents=extents,
         instruction=instruction,
-        operands=[found[name] for name in instruction.operands],
+        operands=[axes_of_names[name] for name in instruction.operands],
         types=[by_name[name].type for name in instruction.operands],
-        results=found[instruction.name],
+        results=axes_of_names[instruction.name],
     )
 
 
-def _fix_inputs(module: Module, samples: int, extents: Extents, found: Found) -> None:
+def _fix_inputs(module: Module, samples: int, extents: Extents, axes_of_names: Found) -> None:
     for instruction in module.entry_computation:
         if instruction.opcode != "parameter":
             continue
         parameter = module.parameters[instruction.attributes["parameter_number"]]
-        for axes in found[instruction.name]:
+        for axes in axes_of_names[instruction.name]:
             for axis, extent in enumerate(axes):
                 counts = parameter.role == "input" and axis == 0
                 extents.fix(extent, counts_samples=counts)
@@ -91,21 +91,21 @@ def _fix_inputs(module: Module, samples: int, extents: Extents, found: Found) ->
             raise NotInferable(f"the input '{parameter.name}' is no batch of {samples} samples")
 
 
-def _join_calls(module: Module, reading: InstructionExtents, found: Found) -> None:
+def _join_calls(module: Module, reading: InstructionExtents, axes_of_names: Found) -> None:
     """Joins what a call or a conditional passes to its computations and gets from them."""
     instruction, extents = reading.instruction, reading.extents
     callees = [module.computations[name] for name in instruction.computations]
     for number, callee in enumerate(callees):
         if instruction.opcode == "conditional":
-            given = [reading.operands[1 + number]]
+            arguments = [reading.operands[1 + number]]
         else:
-            given = list(reading.operands)
+            arguments = list(reading.operands)
         for parameter in callee:
             if parameter.opcode == "parameter":
-                passed = given[parameter.attributes["parameter_number"]]
-                for one, other in zip(passed, found[parameter.name], strict=True):
+                argument = arguments[parameter.attributes["parameter_number"]]
+                for one, other in zip(argument, axes_of_names[parameter.name], strict=True):
                     extents.join_all(one, other)
-        for one, other in zip(found[callee.root], reading.results, strict=True):
+        for one, other in zip(axes_of_names[callee.root], reading.results, strict=True):
             extents.join_all(one, other)
 
 
@@ -120,14 +120,14 @@ def _reshaped(reading: InstructionExtents, samples: int) -> bool:
 
 def _from_side(
     extents: Extents,
-    known: Axes,
+    axes: Axes,
     known_dims: Sequence[int],
     other: Axes,
     other_dims: Sequence[int],
     samples: int,
 ) -> bool:
     """Fixes the open extents of one side of a reshape if those of the other one are all known."""
-    counting = [extents.counts_samples(extent) for extent in known]
+    counting = [extents.counts_samples(extent) for extent in axes]
     open_ = [n for n, extent in enumerate(other) if extents.counts_samples(extent) is None]
     if None in counting or not open_:
         return False
@@ -166,10 +166,10 @@ def _fix(extents: Extents, axes: Axes, open_: Sequence[int], counting: int | Non
 
 def live(computation: Computation) -> Iterator[Instruction]:
     """Yields the instructions that the result of a computation needs."""
-    by_name, waiting, seen = computation.by_name(), [computation.root], {computation.root}
-    while waiting:
-        instruction = by_name[waiting.pop()]
+    by_name, worklist, seen = computation.by_name(), [computation.root], {computation.root}
+    while worklist:
+        instruction = by_name[worklist.pop()]
         yield instruction
         new = [name for name in instruction.operands if name not in seen]
         seen.update(new)
-        waiting += dict.fromkeys(new)
+        worklist += dict.fromkeys(new)

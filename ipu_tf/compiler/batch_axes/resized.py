@@ -36,9 +36,11 @@ def resized(step: TracedStep, samples: int) -> TracedStep:
     if min(step.samples_per_run, samples) < 2:
         raise NotInferable("arrays of one sample are broadcast otherwise than those of several")
     module = step.module
-    extents, found = sample_extents(module, step.samples_per_run)
-    _check_known(module, extents, found)
-    scale = _Scale(extents=extents, found=found, samples=step.samples_per_run, wanted=samples)
+    extents, axes_of_names = sample_extents(module, step.samples_per_run)
+    _check_known(module, extents, axes_of_names)
+    scale = _Scale(
+        extents=extents, found=axes_of_names, samples=step.samples_per_run, wanted=samples
+    )
     new = module.replace(
         computations={
             name: dataclasses.replace(computation, instructions=tuple(map(scale, computation)))
@@ -54,11 +56,11 @@ def resized(step: TracedStep, samples: int) -> TracedStep:
     )
 
 
-def _check_known(module: Module, extents: Extents, found: Found) -> None:
+def _check_known(module: Module, extents: Extents, axes_of_names: Found) -> None:
     """Raises NotInferable if it is open of an extent that the result needs."""
     for computation in module.computations.values():
         for instruction in live(computation):
-            for axes in found[instruction.name]:
+            for axes in axes_of_names[instruction.name]:
                 if any(extents.counts_samples(extent) is None for extent in axes):
                     raise NotInferable(
                         f"nothing says which sizes of '{instruction.name}' "
@@ -138,12 +140,12 @@ def _plans(step: TracedStep, new: Module, scale: _Scale) -> Mapping[str, tuple[O
     shapes = dict(_new_shapes(step, new, scale))
     if shapes.keys() != step.plans.keys():
         raise NotInferable("the step has other products than its tile ops")
-    found: dict[str, tuple[OpShape, Plan]] = {}
+    plans: dict[str, tuple[OpShape, Plan]] = {}
     for name, (shape, plan) in step.plans.items():
         if plan != plan_of(shape, step.options):
             raise NotInferable(f"the plan of '{name}' is not that of the planner")
-        found[name] = shapes[name], plan_of(shapes[name], step.options)
-    return found
+        plans[name] = shapes[name], plan_of(shapes[name], step.options)
+    return plans
 
 
 def _new_shapes(step: TracedStep, new: Module, scale: _Scale) -> Iterator[tuple[str, OpShape]]:
@@ -156,15 +158,15 @@ def _new_shapes(step: TracedStep, new: Module, scale: _Scale) -> Iterator[tuple[
             if instruction.opcode not in ("dot", "convolution") or name not in step.plans:
                 continue
             shape, _ = step.plans[name]
-            old, grown = (
+            old, resized_sizes = (
                 [_array(by_name[operand]) for operand in instruction.operands]
                 for by_name in (before, after)
             )
             if isinstance(shape, ConvShape):
-                yield name, shape if old == grown else _with_batch(shape, scale)
+                yield name, shape if old == resized_sizes else _with_batch(shape, scale)
             else:
-                written = dot_shape(instruction, *old), dot_shape(instruction, *grown)
-                yield name, _product(shape, *written)
+                products = dot_shape(instruction, *old), dot_shape(instruction, *resized_sizes)
+                yield name, _product(shape, *products)
 
 
 def _array(instruction: Instruction) -> Array:

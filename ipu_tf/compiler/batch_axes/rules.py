@@ -84,8 +84,8 @@ def _all_fixed(reading: InstructionExtents) -> None:
 
 
 def _passed_on(reading: InstructionExtents) -> None:
-    passed = [axes for arrays in reading.operands for axes in arrays]
-    for axes, result in zip(passed, reading.results, strict=True):
+    operand_axes = [axes for arrays in reading.operands for axes in arrays]
+    for axes, result in zip(operand_axes, reading.results, strict=True):
         reading.extents.join_all(axes, result)
 
 
@@ -111,8 +111,8 @@ def _transpose(reading: InstructionExtents) -> None:
 def _reduce(reading: InstructionExtents) -> None:
     reduced = set(reading.instruction.attributes["dimensions"])
     for arrays, result in zip(reading.operands, reading.results, strict=False):
-        kept = [extent for number, extent in enumerate(arrays[0]) if number not in reduced]
-        reading.extents.join_all(kept, result)
+        kept_extents = [extent for number, extent in enumerate(arrays[0]) if number not in reduced]
+        reading.extents.join_all(kept_extents, result)
 
 
 def _windows(reading: InstructionExtents, whole: Axes, windowed: Axes) -> None:
@@ -223,8 +223,8 @@ def _moving(
 
     Of an extent of one element it may take the whole or one element.
     """
-    for one, other, size, taken in zip(whole, part, sizes, part_sizes, strict=True):
-        if size == taken != 1:
+    for one, other, size, part_size in zip(whole, part, sizes, part_sizes, strict=True):
+        if size == part_size != 1:
             reading.extents.join(one, other)
         else:
             reading.fix(one, other)
@@ -233,10 +233,10 @@ def _moving(
 def _gather(reading: InstructionExtents) -> None:
     attributes = reading.instruction.attributes
     numbers, sizes = attributes["gather_dimension_numbers"], attributes["gather_slice_sizes"]
-    hidden = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
-    taken = [axis for axis in range(len(sizes)) if axis not in hidden]
+    collapsed = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    offset_axes = [axis for axis in range(len(sizes)) if axis not in collapsed]
     offsets = [reading.result[axis] for axis in numbers.offset_dims]
-    for axis, result in zip(taken, offsets, strict=True):
+    for axis, result in zip(offset_axes, offsets, strict=True):
         whole = reading.operand(0)[axis]
         if sizes[axis] == reading.array(0).dims[axis] != 1:
             reading.extents.join(whole, result)
@@ -257,9 +257,9 @@ def _scatter(reading: InstructionExtents) -> None:
         raise NotInferable("nothing is known of a 'scatter' of several arrays, or of batches")
     whole, indices, updates = (reading.operand(number) for number in range(3))
     reading.extents.join_all(whole, reading.result)
-    kept = [axis for axis in range(len(whole)) if axis not in numbers.inserted_window_dims]
+    update_axes = [axis for axis in range(len(whole)) if axis not in numbers.inserted_window_dims]
     reading.fix(*(whole[axis] for axis in numbers.inserted_window_dims))
-    for axis, update in zip(kept, numbers.update_window_dims, strict=True):
+    for axis, update in zip(update_axes, numbers.update_window_dims, strict=True):
         if reading.array(0).dims[axis] == reading.array(2).dims[update] != 1:
             reading.extents.join(whole[axis], updates[update])
         else:

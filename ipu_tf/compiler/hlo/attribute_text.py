@@ -136,9 +136,9 @@ def _parse_window(text: str) -> Window:
         else:
             raise ValueError(f"A window has no '{name}'. Received: {text}.")
     rank = len(columns.get("size", ()))
-    made: Callable[..., WindowDimension] = WindowDimension
+    dimension_type: Callable[..., WindowDimension] = WindowDimension
     rows = [{name: values[i] for name, values in columns.items()} for i in range(rank)]
-    return Window(dimensions=tuple(made(**row) for row in rows))
+    return Window(dimensions=tuple(dimension_type(**row) for row in rows))
 
 
 def _labels(d: ConvolutionDimensions) -> str:

@@ -68,8 +68,8 @@ def from_proto(proto: ModuleProto) -> Module:
         UnsupportedType: An instruction has an element type that is not in `DTYPE_BITS`.
     """
     names = {computation.id: computation.name for computation in proto.computations}
-    read = _ComputationReader(names)
-    computations = {c.name: read(c) for c in proto.computations}
+    reader = _ComputationReader(names)
+    computations = {c.name: reader(c) for c in proto.computations}
     entry = names[proto.entry_computation_id]
     updates = {
         alias.parameter_number: alias.output_shape_index[0] if alias.output_shape_index else 0

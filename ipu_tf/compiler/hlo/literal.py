@@ -60,8 +60,8 @@ def _in_row_major_order(values: np.ndarray, shape: ShapeProto, type_: Array) -> 
     """Returns flat values, stored in the layout of `shape`, as an array of the type's dims."""
     order = list(shape.layout.minor_to_major) or list(reversed(range(len(type_.dims))))
     major_to_minor = order[::-1]
-    stored = values.reshape([type_.dims[dim] for dim in major_to_minor])
-    return np.array(stored.transpose(np.argsort(major_to_minor)), order="C")
+    in_memory = values.reshape([type_.dims[dim] for dim in major_to_minor])
+    return np.array(in_memory.transpose(np.argsort(major_to_minor)), order="C")
 
 
 def to_text(value: np.ndarray) -> str:

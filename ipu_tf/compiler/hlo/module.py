@@ -158,12 +158,12 @@ class Computation:
     def users(self) -> Mapping[str, Sequence[Instruction]]:
         """The readers of each instruction, in order; one that reads it twice is listed once."""
         if not self._users:
-            found: dict[str, list[Instruction]] = {}
+            readers: dict[str, list[Instruction]] = {}
             for instruction in self.instructions:
-                found.setdefault(instruction.name, [])
+                readers.setdefault(instruction.name, [])
                 for operand in dict.fromkeys(instruction.operands):
-                    found.setdefault(operand, []).append(instruction)
-            self._users.update(found)
+                    readers.setdefault(operand, []).append(instruction)
+            self._users.update(readers)
         return self._users
 
     def __iter__(self) -> Iterator[Instruction]:

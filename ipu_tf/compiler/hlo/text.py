@@ -235,8 +235,8 @@ def _parse_instruction(line: str) -> tuple[bool, Instruction]:
     end = _closing(line, call.end() - 1)
     inside = line[call.end() : end]
     attributes = dict(_pair(part) for part in attribute_text.split(line[end + 1 :]))
-    known = (*_FIELDS, "recomputed", "after")
-    fields = {name: attributes.pop(name) for name in known if name in attributes}
+    names = (*_FIELDS, "recomputed", "after")
+    fields = {name: attributes.pop(name) for name in names if name in attributes}
     computations = cast("tuple[str, ...]", attributes.pop("calls", ()))
     operands: tuple[str, ...] = ()
     if opcode == "parameter":

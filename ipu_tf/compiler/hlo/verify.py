@@ -41,21 +41,21 @@ def verify(module: Module) -> None:
 
 
 def _verify_computation(module: Module, computation: Computation, seen: set[str]) -> None:
-    defined: dict[str, Instruction] = {}
+    by_name: dict[str, Instruction] = {}
     for instruction in computation:
         where = f"'{instruction.name}' ({instruction.opcode}) of '{computation.name}'"
         if instruction.name in seen:
             raise InvalidModule(f"{where} has the name of another instruction.")
         for operand in instruction.operands:
-            if operand not in defined:
+            if operand not in by_name:
                 raise InvalidModule(f"{where} reads '{operand}', which does not come before it.")
         for callee in instruction.computations:
             if callee not in module.computations:
                 raise InvalidModule(f"{where} calls '{callee}', which does not exist.")
-        _verify_shape(instruction, [defined[name] for name in instruction.operands], where)
+        _verify_shape(instruction, [by_name[name] for name in instruction.operands], where)
         seen.add(instruction.name)
-        defined[instruction.name] = instruction
-    if computation.root not in defined:
+        by_name[instruction.name] = instruction
+    if computation.root not in by_name:
         raise InvalidModule(f"The root '{computation.root}' is not in '{computation.name}'.")
 
 

@@ -175,8 +175,8 @@ class _Reader:
             raise ValueError("A module has a name.")
         self._name = match[1]
         _, _, aliases = line.partition("input_output_alias=")
-        found = _ALIASES.findall(aliases.partition("entry_computation_layout")[0])
-        self._aliases = {int(parameter): int(output or 0) for output, parameter in found}
+        pairs = _ALIASES.findall(aliases.partition("entry_computation_layout")[0])
+        self._aliases = {int(parameter): int(output or 0) for output, parameter in pairs}
 
     def _close(self) -> None:
         name = self._open or ""
@@ -372,12 +372,12 @@ def _slices(texts: Texts) -> tuple[SliceDimension, ...]:
 
 
 def _padding(texts: Texts) -> tuple[PaddingDimension, ...]:
-    found = []
+    dimensions = []
     for part in texts.get("padding", "").split("x"):
         if part:
             low, high, *interior = (int(number) for number in part.split("_"))
-            found.append(PaddingDimension(low=low, high=high, interior=sum(interior)))
-    return tuple(found)
+            dimensions.append(PaddingDimension(low=low, high=high, interior=sum(interior)))
+    return tuple(dimensions)
 
 
 def _triangular_solve(texts: Texts) -> TriangularSolveOptions:

@@ -77,10 +77,10 @@ def lower(
 
 def _check_no_float8(instruction: Instruction, context: LoweringContext) -> None:
     """Rejects instructions that make float8 values, also within a fusion."""
-    made = [instruction]
+    instructions = [instruction]
     if instruction.opcode == "fusion":
-        made += context.computations[instruction.computations[0]]
-    for inner in made:
+        instructions += context.computations[instruction.computations[0]]
+    for inner in instructions:
         for array in arrays(inner.type):
             if array.dtype in _FLOAT8:
                 raise LoweringError(

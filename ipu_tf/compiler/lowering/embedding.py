@@ -26,15 +26,15 @@ def embedded_program(
     those that lie otherwise are rearranged first. Does not model the maps of an op's allocator.
     """
     program = instruction.attributes["embedded"]
-    moved = [(one, _linear(one, context)) for one in operands if not _is_linear(one)]
+    copies = [(one, _linear(one, context)) for one in operands if not _is_linear(one)]
     stages = [
         ComputeStage(name="rearrange operands", where=there, traffic=move(here, there))
-        for here, there in moved
+        for here, there in copies
     ]
     return LoweredInstruction(
         supersteps=(*supersteps(stages, context.target), *program.supersteps),
         results=tuple(spread(array, context) for array in arrays(instruction.type)),
-        scratch=(*program.scratch, *(there.footprint for _, there in moved)),
+        scratch=(*program.scratch, *(there.footprint for _, there in copies)),
         exchange_buffers=program.exchange_buffers,
         vertex_state=program.kept,
         code=dict(program.code),

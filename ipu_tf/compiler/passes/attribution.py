@@ -94,15 +94,15 @@ def _attributed(
     results = root.operands if root.opcode == "tuple" else ()
     updates = {results[index]: layer for index, layer in updated.items() if index < len(results)}
     kept_results = frozenset(results) - set(updates)
-    done: dict[str, Instruction] = {}
+    by_name: dict[str, Instruction] = {}
     for instruction in reversed(computation.instructions):
-        readers = [done[user.name] for user in read_by[instruction.name] if user is not root]
+        readers = [by_name[user.name] for user in read_by[instruction.name] if user is not root]
         is_update = bool(updates) and instruction.name not in kept_results
-        done[instruction.name] = _from_readers(instruction, readers, caller, updates, is_update)
+        by_name[instruction.name] = _from_readers(instruction, readers, caller, updates, is_update)
     for instruction in computation:
-        operands = [done[name] for name in instruction.operands]
-        done[instruction.name] = _from_operands(done[instruction.name], operands, caller)
-    return with_instructions(computation, [done[i.name] for i in computation])
+        operands = [by_name[name] for name in instruction.operands]
+        by_name[instruction.name] = _from_operands(by_name[instruction.name], operands, caller)
+    return with_instructions(computation, [by_name[i.name] for i in computation])
 
 
 def _from_operands(

@@ -30,7 +30,7 @@ def known_values(module: Module) -> dict[str, dict[str, Known]]:
             for callee in instruction.computations:
                 callers[callee] = callers.get(callee, 0) + 1
     parameters: dict[str, Known] = {}
-    found: dict[str, dict[str, Known]] = {}
+    values_of_computations: dict[str, dict[str, Known]] = {}
     for name in programs(module):
         values: dict[str, Known] = {}
         for instruction in module.computations[name]:
@@ -38,11 +38,11 @@ def known_values(module: Module) -> dict[str, dict[str, Known]]:
                 values[instruction.name] = parameters.get(name)
             else:
                 values[instruction.name] = _value(instruction, values)
-            for callee, passed in _passed(instruction, values, module):
+            for callee, callee_parameters in _passed(instruction, values, module):
                 if callers[callee] == 1:
-                    parameters[callee] = passed
-        found[name] = values
-    return found
+                    parameters[callee] = callee_parameters
+        values_of_computations[name] = values
+    return values_of_computations
 
 
 def kept_parts(body: Computation) -> frozenset[int]:
@@ -68,8 +68,8 @@ def _passed(
         state = values[instruction.operands[0]]
         if not isinstance(state, tuple):
             return []
-        kept = kept_parts(module.computations[instruction.computations[0]])
-        inside = tuple(value if index in kept else None for index, value in enumerate(state))
+        constants = kept_parts(module.computations[instruction.computations[0]])
+        inside = tuple(value if index in constants else None for index, value in enumerate(state))
         return [(callee, inside) for callee in instruction.computations]
     if instruction.opcode == "conditional":
         arguments = instruction.operands[1:]

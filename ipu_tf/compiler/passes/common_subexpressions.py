@@ -28,8 +28,8 @@ def run(module: Module) -> Module:
     def merged(computation: Computation) -> Computation:
         seen: dict[Hashable, str] = {}
 
-        def step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
-            del defined
+        def step(instruction: Instruction, by_name: Mapping[str, Instruction]) -> Instruction | str:
+            del by_name
             if instruction.opcode in SOURCES or has_side_effect(instruction, effects):
                 return instruction
             first = seen.setdefault(_key(instruction), instruction.name)

@@ -22,13 +22,13 @@ def run(module: Module) -> Module:
     return each_program(module, lambda computation: rewrite(computation, _step))
 
 
-def _step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction:
+def _step(instruction: Instruction, by_name: Mapping[str, Instruction]) -> Instruction:
     fold, type_ = _FOLDS.get(instruction.opcode), instruction.type
     if fold is None or not isinstance(type_, Array) or type_.elements > MAX_ELEMENTS:
         return instruction
     if type_.dtype in _INEXACT:
         return instruction
-    literals = [defined[name].attributes.get("literal") for name in instruction.operands]
+    literals = [by_name[name].attributes.get("literal") for name in instruction.operands]
     values = [value for value in literals if value is not None]
     if len(values) < len(literals):
         return instruction

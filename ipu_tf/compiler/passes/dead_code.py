@@ -20,23 +20,23 @@ def run(module: Module) -> Module:
     computations = dict(module.computations)
     for name in programs(module):
         computations[name] = _alive(computations[name], effects)
-    kept: dict[str, Computation] = {}
-    waiting = [module.entry]
-    while waiting:
-        name = waiting.pop()
-        if name not in kept:
-            kept[name] = computations[name]
-            waiting += [callee for i in computations[name] for callee in i.computations]
-    in_order = {name: c for name, c in computations.items() if name in kept}
+    live_computations: dict[str, Computation] = {}
+    worklist = [module.entry]
+    while worklist:
+        name = worklist.pop()
+        if name not in live_computations:
+            live_computations[name] = computations[name]
+            worklist += [callee for i in computations[name] for callee in i.computations]
+    in_order = {name: c for name, c in computations.items() if name in live_computations}
     return module.replace(computations=in_order)
 
 
 def _alive(computation: Computation, effects: frozenset[str]) -> Computation:
     alive = {computation.root}
-    kept = []
+    live = []
     for instruction in reversed(computation.instructions):
         is_needed = instruction.name in alive or instruction.opcode == "parameter"
         if is_needed or has_side_effect(instruction, effects):
             alive.update(instruction.operands)
-            kept.append(instruction)
-    return with_instructions(computation, reversed(kept))
+            live.append(instruction)
+    return with_instructions(computation, reversed(live))

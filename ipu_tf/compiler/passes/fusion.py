@@ -71,13 +71,13 @@ class _Fuser:
     def computation(self) -> Computation:
         """Returns the computation with fusions."""
         groups = self._groups()
-        joined = {member.name for group in groups.values() for member in group.members}
+        members = {member.name for group in groups.values() for member in group.members}
         instructions = []
         for instruction in self._computation:
             group = groups.get(instruction.name)
             if group is not None:
                 instructions.append(self._fusion(group))
-            elif instruction.name not in joined:
+            elif instruction.name not in members:
                 instructions.append(instruction)
         return with_instructions(self._computation, self._without_unread(instructions))
 
@@ -132,12 +132,12 @@ class _Fuser:
         root = group.root
         body: dict[str, Instruction] = {}
         parameters: dict[str, Instruction] = {}
-        renamed: dict[str, str] = {}
+        inner_names: dict[str, str] = {}
         prefix = f"{root.name}.fused"
         for member in reversed(group.members):
             for operand in self._operands(member):
-                self._import(operand, prefix, body, parameters, renamed)
-            operands = tuple(renamed.get(name, name) for name in member.operands)
+                self._import(operand, prefix, body, parameters, inner_names)
+            operands = tuple(inner_names.get(name, name) for name in member.operands)
             body[member.name] = _plain(member, operands)
         inner = f"{prefix}.root"
         body[inner] = body.pop(root.name).replace(name=inner)
@@ -153,21 +153,21 @@ class _Fuser:
         prefix: str,
         body: dict[str, Instruction],
         parameters: dict[str, Instruction],
-        renamed: dict[str, str],
+        inner_names: dict[str, str],
     ) -> None:
         """Makes an operand known in a fusion: copies a free instruction, else adds a parameter."""
         name = operand.name
-        if name in body or name in renamed:
+        if name in body or name in inner_names:
             return
-        renamed[name] = f"{prefix}.{name}"
+        inner_names[name] = f"{prefix}.{name}"
         if self._is_free(operand):
             for inner in self._operands(operand):
-                self._import(inner, prefix, body, parameters, renamed)
-            operands = tuple(renamed[inner] for inner in operand.operands)
-            body[renamed[name]] = _plain(operand, operands).replace(name=renamed[name])
+                self._import(inner, prefix, body, parameters, inner_names)
+            operands = tuple(inner_names[inner] for inner in operand.operands)
+            body[inner_names[name]] = _plain(operand, operands).replace(name=inner_names[name])
             return
         parameters[name] = Instruction(
-            name=renamed[name],
+            name=inner_names[name],
             opcode="parameter",
             type=operand.type,
             attributes={"parameter_number": len(parameters)},
@@ -175,13 +175,13 @@ class _Fuser:
 
     def _without_unread(self, instructions: list[Instruction]) -> list[Instruction]:
         """Returns the instructions without free ones that only fusions read."""
-        read = {operand for i in instructions for operand in i.operands}
-        read.add(self._computation.root)
-        kept: list[Instruction] = []
+        operands = {operand for i in instructions for operand in i.operands}
+        operands.add(self._computation.root)
+        live: list[Instruction] = []
         for instruction in reversed(instructions):
-            if instruction.name in read or not self._is_free(instruction):
-                kept.append(instruction)
-        return kept[::-1]
+            if instruction.name in operands or not self._is_free(instruction):
+                live.append(instruction)
+        return live[::-1]
 
 
 def _plain(instruction: Instruction, operands: tuple[str, ...]) -> Instruction:

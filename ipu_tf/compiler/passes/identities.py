@@ -20,37 +20,37 @@ def run(module: Module) -> Module:
     return each_program(module, lambda computation: rewrite(computation, _step))
 
 
-def _step(instruction: Instruction, defined: Defined) -> Instruction | str:
+def _step(instruction: Instruction, by_name: Defined) -> Instruction | str:
     rule = _RULES.get(instruction.opcode)
-    result = rule(instruction, defined) if rule else instruction
+    result = rule(instruction, by_name) if rule else instruction
     if isinstance(result, str):
-        replaced, replacement = instruction.type, defined[result].type
+        type_, replacement = instruction.type, by_name[result].type
         # An identity has the type of its operand.
-        return result if replaced == replacement else instruction
+        return result if type_ == replacement else instruction
     return result
 
 
-def _same_type(instruction: Instruction, defined: Defined) -> Instruction | str:
-    source = defined[instruction.operands[0]]
+def _same_type(instruction: Instruction, by_name: Defined) -> Instruction | str:
+    source = by_name[instruction.operands[0]]
     return source.name if source.type == instruction.type else instruction
 
 
-def _always(instruction: Instruction, defined: Defined) -> Instruction | str:
-    del defined
+def _always(instruction: Instruction, by_name: Defined) -> Instruction | str:
+    del by_name
     return instruction.operands[0]
 
 
-def _reshape(instruction: Instruction, defined: Defined) -> Instruction | str:
-    source = defined[instruction.operands[0]]
+def _reshape(instruction: Instruction, by_name: Defined) -> Instruction | str:
+    source = by_name[instruction.operands[0]]
     if source.type == instruction.type:
         return source.name
     if source.opcode == "reshape":
-        return _reshape(instruction.replace(operands=source.operands), defined)
+        return _reshape(instruction.replace(operands=source.operands), by_name)
     return instruction
 
 
-def _transpose(instruction: Instruction, defined: Defined) -> Instruction | str:
-    source = defined[instruction.operands[0]]
+def _transpose(instruction: Instruction, by_name: Defined) -> Instruction | str:
+    source = by_name[instruction.operands[0]]
     dimensions = instruction.attributes["dimensions"]
     if source.opcode == "transpose":
         inner = source.attributes["dimensions"]
@@ -60,22 +60,22 @@ def _transpose(instruction: Instruction, defined: Defined) -> Instruction | str:
     return instruction.operands[0] if list(dimensions) == sorted(dimensions) else instruction
 
 
-def _get_tuple_element(instruction: Instruction, defined: Defined) -> Instruction | str:
-    source = defined[instruction.operands[0]]
+def _get_tuple_element(instruction: Instruction, by_name: Defined) -> Instruction | str:
+    source = by_name[instruction.operands[0]]
     if source.opcode == "tuple":
         return source.operands[instruction.attributes["tuple_index"]]
     return instruction
 
 
-def _dynamic_slice(instruction: Instruction, defined: Defined) -> Instruction | str:
-    source = defined[instruction.operands[0]]
+def _dynamic_slice(instruction: Instruction, by_name: Defined) -> Instruction | str:
+    source = by_name[instruction.operands[0]]
     if source.opcode != "broadcast" or not is_uniform_slice(instruction, source):
         return instruction
-    whole, part = defined[source.operands[0]].type, instruction.type
+    whole, part = by_name[source.operands[0]].type, instruction.type
     operands = source.operands
     if isinstance(whole, Array) and isinstance(part, Array) and whole.elements == part.elements:
         reshaped = instruction.replace(opcode="reshape", operands=operands, attributes={})
-        return _reshape(reshaped, defined)
+        return _reshape(reshaped, by_name)
     return instruction.replace(opcode="broadcast", operands=operands, attributes=source.attributes)
 
 
@@ -94,15 +94,15 @@ def is_uniform_slice(dynamic_slice: Instruction, broadcast: Instruction) -> bool
     )
 
 
-def _pad(instruction: Instruction, defined: Defined) -> Instruction | str:
-    del defined
+def _pad(instruction: Instruction, by_name: Defined) -> Instruction | str:
+    del by_name
     paddings = instruction.attributes["padding_config"]
     is_none = all(not (p.low or p.high or p.interior) for p in paddings)
     return instruction.operands[0] if is_none else instruction
 
 
-def _reverse(instruction: Instruction, defined: Defined) -> Instruction | str:
-    del defined
+def _reverse(instruction: Instruction, by_name: Defined) -> Instruction | str:
+    del by_name
     type_ = instruction.type
     if isinstance(type_, Array):
         long = [d for d in instruction.attributes["dimensions"] if type_.dims[d] > 1]
@@ -110,28 +110,28 @@ def _reverse(instruction: Instruction, defined: Defined) -> Instruction | str:
     return instruction
 
 
-def _concatenate(instruction: Instruction, defined: Defined) -> Instruction | str:
-    del defined
+def _concatenate(instruction: Instruction, by_name: Defined) -> Instruction | str:
+    del by_name
     return instruction if len(instruction.operands) > 1 else instruction.operands[0]
 
 
 def _neutral(number: float, *, commutes: bool) -> Callable[..., Instruction | str]:
     """Returns the rule of an operation whose result is one operand if the other is `number`."""
 
-    def rule(instruction: Instruction, defined: Defined) -> Instruction | str:
+    def rule(instruction: Instruction, by_name: Defined) -> Instruction | str:
         first, second = instruction.operands
-        if scalar_of(second, defined) == number:
+        if scalar_of(second, by_name) == number:
             return first
-        if commutes and scalar_of(first, defined) == number:
+        if commutes and scalar_of(first, by_name) == number:
             return second
         return instruction
 
     return rule
 
 
-def _power(instruction: Instruction, defined: Defined) -> Instruction | str:
+def _power(instruction: Instruction, by_name: Defined) -> Instruction | str:
     base, exponent = instruction.operands
-    value = scalar_of(exponent, defined)
+    value = scalar_of(exponent, by_name)
     if value == 1.0:
         return base
     if value == 2.0:
@@ -142,12 +142,12 @@ def _power(instruction: Instruction, defined: Defined) -> Instruction | str:
 def _logical(neutral: bool) -> Callable[..., Instruction | str]:
     """Returns the rule of `and` or `or` of booleans, one of which may be a constant."""
 
-    def rule(instruction: Instruction, defined: Defined) -> Instruction | str:
+    def rule(instruction: Instruction, by_name: Defined) -> Instruction | str:
         first, second = instruction.operands
         if not isinstance(instruction.type, Array) or instruction.type.dtype != "pred":
             return instruction
         for one, other in ((first, second), (second, first)):
-            value = scalar_of(one, defined)
+            value = scalar_of(one, by_name)
             if value is not None:
                 return other if bool(value) == neutral else one
         return first if first == second else instruction
@@ -155,21 +155,21 @@ def _logical(neutral: bool) -> Callable[..., Instruction | str]:
     return rule
 
 
-def _select(instruction: Instruction, defined: Defined) -> Instruction | str:
+def _select(instruction: Instruction, by_name: Defined) -> Instruction | str:
     predicate, on_true, on_false = instruction.operands
     if on_true == on_false:
         return on_true
-    value = scalar_of(predicate, defined)
+    value = scalar_of(predicate, by_name)
     if value is None:
         return instruction
     return on_true if value else on_false
 
 
-def scalar_of(name: str, defined: Defined) -> float | None:
+def scalar_of(name: str, by_name: Defined) -> float | None:
     """Returns the common value of all elements of a constant, or None."""
-    source = defined[name]
+    source = by_name[name]
     while source.opcode in ("broadcast", "reshape"):
-        source = defined[source.operands[0]]
+        source = by_name[source.operands[0]]
     value = source.attributes.get("literal") if source.opcode == "constant" else None
     if value is None or value.size == 0 or not np.all(value == value.flat[0]):
         return None

@@ -15,13 +15,15 @@ def run(module: Module) -> Module:
     uses = collections.Counter(
         callee for c in module.computations.values() for i in c for callee in i.computations
     )
-    done: dict[str, Computation] = dict(module.computations)
+    computations: dict[str, Computation] = dict(module.computations)
     # Callees first, so the copied computations have no calls themselves.
     for name in _callees_first(module):
-        done[name] = _inlined(done[name], done, uses)
-    called = {callee for c in done.values() for i in c for callee in i.computations}
-    kept = {name: c for name, c in done.items() if name in called or name == module.entry}
-    return module.replace(computations=kept)
+        computations[name] = _inlined(computations[name], computations, uses)
+    callees = {callee for c in computations.values() for i in c for callee in i.computations}
+    reachable = {
+        name: c for name, c in computations.items() if name in callees or name == module.entry
+    }
+    return module.replace(computations=reachable)
 
 
 def _callees_first(module: Module) -> Iterator[str]:
@@ -45,16 +47,16 @@ def _inlined(
 ) -> Computation:
     if all(instruction.opcode != "call" for instruction in computation):
         return computation
-    taken: set[str] = {i.name for c in computations.values() for i in c}
+    used_names: set[str] = {i.name for c in computations.values() for i in c}
     aliases: dict[str, str] = {}
     instructions: list[Instruction] = []
     for instruction in computation:
-        renamed = rename_operands(instruction, aliases)
+        copy = rename_operands(instruction, aliases)
         if instruction.opcode != "call":
-            instructions.append(renamed)
+            instructions.append(copy)
             continue
         (callee,) = instruction.computations
-        body, root = _body(computations[callee], renamed, taken, is_only=uses[callee] == 1)
+        body, root = _body(computations[callee], copy, used_names, is_only=uses[callee] == 1)
         instructions += body
         aliases[instruction.name] = root
     root = aliases.get(computation.root, computation.root)
@@ -62,7 +64,7 @@ def _inlined(
 
 
 def _body(
-    callee: Computation, call: Instruction, taken: set[str], *, is_only: bool
+    callee: Computation, call: Instruction, used_names: set[str], *, is_only: bool
 ) -> tuple[list[Instruction], str]:
     """Returns the instructions of one call and the name of its result."""
     names: dict[str, str] = {}
@@ -71,14 +73,14 @@ def _body(
         if instruction.opcode == "parameter":
             names[instruction.name] = call.operands[instruction.attributes["parameter_number"]]
             continue
-        name = instruction.name if is_only else _unique(instruction.name, taken)
+        name = instruction.name if is_only else _unique(instruction.name, used_names)
         inlined = rename_operands(instruction, names).replace(name=name)
         names[instruction.name] = name
         body.append(inlined)
     return body, names[callee.root]
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    unique = next(n for n in (f"{name}.i{k}" for k in itertools.count()) if n not in taken)
-    taken.add(unique)
+def _unique(name: str, used_names: set[str]) -> str:
+    unique = next(n for n in (f"{name}.i{k}" for k in itertools.count()) if n not in used_names)
+    used_names.add(unique)
     return unique

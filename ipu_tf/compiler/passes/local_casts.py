@@ -44,10 +44,10 @@ def widens(instruction: Instruction, source: Instruction) -> bool:
 
 
 def _with_local_casts(computation: Computation) -> Computation:
-    defined, read_by = computation.by_name(), computation.users
+    by_name, read_by = computation.by_name(), computation.users
     copies: dict[tuple[str, str], Instruction] = {}
     for instruction in computation:
-        if instruction.operands and widens(instruction, defined[instruction.operands[0]]):
+        if instruction.operands and widens(instruction, by_name[instruction.operands[0]]):
             for copy in _copies(instruction, read_by[instruction.name], computation.root):
                 copies[instruction.name, copy.layer] = copy
     if not copies:
@@ -71,7 +71,7 @@ def _rewritten(
     computation: Computation, copies: dict[tuple[str, str], Instruction]
 ) -> Iterator[Instruction]:
     """Yields the instructions, each copy before the first of its layer that reads it."""
-    placed: set[str] = set()
+    cast_names: set[str] = set()
     for instruction in computation:
         aliases = {}
         for name in instruction.operands:
@@ -79,7 +79,7 @@ def _rewritten(
             if copy is None or instruction.name == computation.root:
                 continue
             aliases[name] = copy.name
-            if copy.name not in placed:
-                placed.add(copy.name)
+            if copy.name not in cast_names:
+                cast_names.add(copy.name)
                 yield copy
         yield rename_operands(instruction, aliases)

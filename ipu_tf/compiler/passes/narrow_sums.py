@@ -21,12 +21,12 @@ def run(module: Module) -> Module:
 
 
 def _with_narrow_sums(module: Module, computation: Computation) -> Computation:
-    defined, read_by = computation.by_name(), computation.users
+    by_name, read_by = computation.by_name(), computation.users
     aliases = {
         cast.name: cast.operands[0]
         for cast in computation
         if cast.operands
-        and widens(cast, defined[cast.operands[0]])
+        and widens(cast, by_name[cast.operands[0]])
         and all(_adds_up(reader, cast.name, module) for reader in read_by[cast.name])
     }
     if not aliases:

@@ -45,7 +45,7 @@ def _narrowed(type_: Type) -> Type:
     return Array(_NARROW, type_.dims) if type_.dtype == _WIDE else type_
 
 
-def _step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
+def _step(instruction: Instruction, by_name: Mapping[str, Instruction]) -> Instruction | str:
     """Returns an instruction of float32; the operand of one that cast float32 to float64."""
     changes: dict[str, object] = {}
     if _is_wide(instruction.type):
@@ -58,12 +58,12 @@ def _step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instr
                 "literal": literal.astype(np.float32),
             }
     narrow = instruction.replace(**changes) if changes else instruction
-    return _cast(narrow, defined) if narrow.opcode in _CASTS else narrow
+    return _cast(narrow, by_name) if narrow.opcode in _CASTS else narrow
 
 
-def _cast(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
+def _cast(instruction: Instruction, by_name: Mapping[str, Instruction]) -> Instruction | str:
     """Returns a cast between narrowed types, or its operand if the types are now equal."""
-    source, target = defined[instruction.operands[0]].type, instruction.type
+    source, target = by_name[instruction.operands[0]].type, instruction.type
     if source == target:
         return instruction.operands[0]
     # The program may reinterpret 64-bit integers as float64, or the reverse.

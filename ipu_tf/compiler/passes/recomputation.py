@@ -30,13 +30,15 @@ def run(module: Module) -> Module:
     Expects known phases. Recomputes a cheap value that both passes read for its readers in the
     backward pass, if that keeps fewer bytes.
     """
-    lasting = {
+    always_live = {
         instruction.name
         for instruction in module.entry_computation
         if instruction.opcode == "parameter"
         and module.parameters[instruction.attributes["parameter_number"]].role in _LASTING_ROLES
     }
-    return each_program(module, lambda computation: _Recomputer(computation, lasting).computation())
+    return each_program(
+        module, lambda computation: _Recomputer(computation, always_live).computation()
+    )
 
 
 class _Recomputer:
@@ -44,11 +46,11 @@ class _Recomputer:
 
     Args:
         computation: The computation.
-        lasting: Names of parameters that are always live.
+        always_live: Names of parameters that are always live.
     """
 
-    def __init__(self, computation: Computation, lasting: Collection[str]) -> None:
-        self._lasting = lasting
+    def __init__(self, computation: Computation, always_live: Collection[str]) -> None:
+        self._lasting = always_live
         self._original = computation
         self._defined = computation.by_name()
         self._read_by = computation.users

@@ -25,18 +25,18 @@ def rewrite(computation: Computation, step: Step) -> Computation:
     `step` gets each instruction with its operands renamed already.
     """
     aliases: dict[str, str] = {}
-    defined: dict[str, Instruction] = {}
+    by_name: dict[str, Instruction] = {}
     for instruction in computation:
-        renamed = rename_operands(instruction, aliases)
-        result = step(renamed, defined)
+        current = rename_operands(instruction, aliases)
+        result = step(current, by_name)
         if isinstance(result, str):
             aliases[instruction.name] = result
             continue
         if result.name != instruction.name:
             aliases[instruction.name] = result.name
-        defined[result.name] = result
+        by_name[result.name] = result
     root = aliases.get(computation.root, computation.root)
-    return Computation(name=computation.name, instructions=tuple(defined.values()), root=root)
+    return Computation(name=computation.name, instructions=tuple(by_name.values()), root=root)
 
 
 def rename_operands(instruction: Instruction, aliases: Mapping[str, str]) -> Instruction:
@@ -60,27 +60,27 @@ def programs(module: Module) -> list[str]:
 
     The others are applied to elements: by a reduce, a sort, a fusion.
     """
-    found: dict[str, None] = {module.entry: None}
-    waiting = deque([module.entry])
-    while waiting:
-        for instruction in module.computations[waiting.popleft()]:
+    names: dict[str, None] = {module.entry: None}
+    worklist = deque([module.entry])
+    while worklist:
+        for instruction in module.computations[worklist.popleft()]:
             if instruction.opcode in CONTROL:
-                new = [name for name in instruction.computations if name not in found]
-                found.update(dict.fromkeys(new))
-                waiting += new
-    return list(found)
+                new = [name for name in instruction.computations if name not in names]
+                names.update(dict.fromkeys(new))
+                worklist += new
+    return list(names)
 
 
 def with_side_effects(module: Module) -> frozenset[str]:
     """Returns the names of the computations with side effects."""
-    found: set[str] = set()
+    names: set[str] = set()
     size = -1
-    while size != len(found):
-        size = len(found)
+    while size != len(names):
+        size = len(names)
         for name, computation in module.computations.items():
-            if any(has_side_effect(instruction, found) for instruction in computation):
-                found.add(name)
-    return frozenset(found)
+            if any(has_side_effect(instruction, names) for instruction in computation):
+                names.add(name)
+    return frozenset(names)
 
 
 def has_side_effect(instruction: Instruction, computations: Iterable[str]) -> bool:

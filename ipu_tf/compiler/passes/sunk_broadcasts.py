@@ -26,9 +26,9 @@ from ipu_tf.compiler.passes.rewrite import programs, with_instructions
 
 def run(module: Module) -> Module:
     """Returns the module whose loops hold no broadcasts that they only slice."""
-    while (changed := _with_one_sunk(module)) is not None:
+    while (sunk := _with_one_sunk(module)) is not None:
         # A slice in an outer loop may be a broadcast that an inner one slices.
-        module = dead_code.run(identities.run(changed))
+        module = dead_code.run(identities.run(sunk))
     return module
 
 
@@ -39,8 +39,8 @@ def _with_one_sunk(module: Module) -> Module | None:
         for loop in loops_of(computation, module):
             broadcasts = _sliced_broadcasts(computation, loop, module)
             if broadcasts:
-                changed = _with_sources(computation, loop, broadcasts)
-                return module.replace(computations={**module.computations, **changed})
+                computations = _with_sources(computation, loop, broadcasts)
+                return module.replace(computations={**module.computations, **computations})
     return None
 
 
@@ -50,11 +50,11 @@ def _sliced_broadcasts(
     """Returns the broadcasts in a loop's state that it only slices, by their parts of the state."""
     if is_used_whole(computation, loop.instruction.name):
         return {}
-    defined = computation.by_name()
+    by_name = computation.by_name()
     return {
         part: broadcast
         for part, name in enumerate(loop.initial.operands)
-        if (broadcast := defined[name]).opcode == "broadcast"
+        if (broadcast := by_name[name]).opcode == "broadcast"
         and _is_only_sliced(loop, part, broadcast, module)
     }
 
@@ -107,8 +107,8 @@ def _with_sources(
         loop: The loop.
         broadcasts: The broadcasts, by their parts of the state.
     """
-    defined = computation.by_name()
-    sources = {part: defined[b.operands[0]] for part, b in broadcasts.items()}
+    by_name = computation.by_name()
+    sources = {part: by_name[b.operands[0]] for part, b in broadcasts.items()}
     initial = list(loop.initial.operands)
     types = list(part_types(loop.instruction.type))
     for part, source in sources.items():
@@ -126,13 +126,13 @@ def _body(
     body: Computation, broadcasts: Mapping[int, Instruction], state: TupleType
 ) -> Computation:
     """Returns a body that broadcasts parts of its state."""
-    taken = parts_of(body, parameter_of(body))
+    part_of_names = parts_of(body, parameter_of(body))
     instructions: list[Instruction] = []
     for instruction in with_state(body, state):
-        broadcast = broadcasts.get(taken.get(instruction.name, -1))
+        broadcast = broadcasts.get(part_of_names.get(instruction.name, -1))
         if broadcast is not None:
             source = f"{instruction.name}.source"
-            type_ = state.parts[taken[instruction.name]]
+            type_ = state.parts[part_of_names[instruction.name]]
             instructions.append(instruction.replace(name=source, type=type_))
             instruction = broadcast.replace(name=instruction.name, operands=(source,))
         elif instruction.name == body.root:

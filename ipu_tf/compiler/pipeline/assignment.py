@@ -64,7 +64,7 @@ def assign(
     module: Module,
     stage_of_layers: Mapping[str, int],
     stages: int,
-    known: Mapping[str, int] = _NONE_KNOWN,
+    decided_stages: Mapping[str, int] = _NONE_KNOWN,
     shared_layers: Mapping[str, tuple[int, ...]] = _NOT_SHARED,
 ) -> Assignment:
     """Returns the stages of the instructions of a simplified module.
@@ -73,10 +73,10 @@ def assign(
         module: The step, prepared.
         stage_of_layers: Stage of each layer by its path.
         stages: Number of stages.
-        known: Stages of instructions of the update that are already decided, by their names.
+        decided_stages: Stages of instructions of the update that are decided, by their names.
         shared_layers: All stages of each layer that several stages call, by its path.
     """
-    return _Assigner(module, stage_of_layers, stages, known, shared_layers).run()
+    return _Assigner(module, stage_of_layers, stages, decided_stages, shared_layers).run()
 
 
 class _Assigner:
@@ -87,7 +87,7 @@ class _Assigner:
         module: Module,
         stage_of_layers: Mapping[str, int],
         stages: int,
-        known: Mapping[str, int],
+        decided_stages: Mapping[str, int],
         shared_layers: Mapping[str, tuple[int, ...]],
     ) -> None:
         self._entry = module.entry_computation
@@ -98,7 +98,7 @@ class _Assigner:
         self._last = stages - 1
         self._anywhere = _anywhere(self._entry)
         self._users = self._entry.users
-        self._stages = dict(known)
+        self._stages = dict(decided_stages)
         self._weights = frozenset(
             name for name, parameter in self._parameter_names() if parameter.role == "weight"
         )
@@ -129,11 +129,11 @@ class _Assigner:
             forwards: Whether data flows to later stages in it; else it flows to earlier ones.
             default: The stage of instructions for which nothing else decides.
         """
-        found = [i for i in self._entry if i.phase == phase and self._needs_stage(i)]
+        undecided = [i for i in self._entry if i.phase == phase and self._needs_stage(i)]
         sign = 1 if forwards else -1  # Data flows from lower to higher values of sign * stage.
-        limits = self._limits(found, phase, sign)
+        limits = self._limits(undecided, phase, sign)
         unknown = []
-        for instruction in found:
+        for instruction in undecided:
             name = instruction.name
             before = [sign * stage for stage in self._read(instruction, phase)]
             own = self._own(instruction, sign)
@@ -143,15 +143,15 @@ class _Assigner:
                     unknown.append(name)
                     continue
             if own:
-                wanted = max([*own, *before])
+                nearest_stage = max([*own, *before])
             elif before:
-                wanted = max(before)
+                nearest_stage = max(before)
             elif anything := self._read(instruction, None):
-                wanted = sign * max(anything)
+                nearest_stage = sign * max(anything)
             else:
                 unknown.append(name)
                 continue
-            self._stages[name] = sign * min(wanted, limits.get(name, wanted))
+            self._stages[name] = sign * min(nearest_stage, limits.get(name, nearest_stage))
         for name in reversed(unknown):
             after = [
                 sign * self._stages[u.name] for u in self._users[name] if u.name in self._stages
@@ -160,17 +160,17 @@ class _Assigner:
 
     def _assign_updates(self) -> None:
         """Assigns the weight update: the stage that holds a weight updates it."""
-        found = [
+        instructions = [
             i
             for i in self._entry
             if i.phase == "update" and self._needs_stage(i) and i.name not in self._stages
         ]
-        for instruction in found:
+        for instruction in instructions:
             own = layer_stage(instruction.layer, self._of_layers)
-            read = self._read(instruction, None)
-            if own is not None or read:
-                self._stages[instruction.name] = max(read) if own is None else own
-        for instruction in reversed(found):
+            reader_stages = self._read(instruction, None)
+            if own is not None or reader_stages:
+                self._stages[instruction.name] = max(reader_stages) if own is None else own
+        for instruction in reversed(instructions):
             name = instruction.name
             after = [self._stages[u.name] for u in self._users[name] if u.name in self._stages]
             self._stages.setdefault(
@@ -185,11 +185,13 @@ class _Assigner:
         readers = (user.name for name in instruction.operands for user in self._users[name])
         return [self._stages[name] for name in readers if name in self._stages]
 
-    def _limits(self, found: Sequence[Instruction], phase: Phase, sign: int) -> Mapping[str, int]:
+    def _limits(
+        self, undecided: Sequence[Instruction], phase: Phase, sign: int
+    ) -> Mapping[str, int]:
         """Returns the last stage, as `sign * stage`, that each instruction may be in so that its
         readers can stay in the stages of their weights."""
         limits: dict[str, int] = {}
-        for instruction in reversed(found):
+        for instruction in reversed(undecided):
             own = self._own(instruction, sign)
             after = [
                 limits[user.name]
@@ -242,8 +244,8 @@ class _Assigner:
         for instruction in reversed(self._entry.instructions):
             if instruction.opcode == "tuple" and instruction.name != self._entry.root:
                 readers = (user.name for user in self._users[instruction.name])
-                placed = (self._stages[name] for name in readers if name in self._stages)
-                self._stages[instruction.name] = next(placed, self._stages[instruction.name])
+                stages = (self._stages[name] for name in readers if name in self._stages)
+                self._stages[instruction.name] = next(stages, self._stages[instruction.name])
         for instruction in self._entry:
             if instruction.opcode == "get-tuple-element":
                 whole = self._stages.get(instruction.operands[0])
@@ -282,10 +284,10 @@ def _choice(own: Sequence[int], before: Sequence[int], limit: int | None) -> lis
 
 def _anywhere(entry: Computation) -> frozenset[str]:
     """Returns the instructions that compute cheaply from constants alone."""
-    found: set[str] = set()
+    names: set[str] = set()
     for instruction in entry:
-        made_of_them = bool(instruction.operands) and found.issuperset(instruction.operands)
+        made_of_them = bool(instruction.operands) and names.issuperset(instruction.operands)
         cheap = instruction.opcode in _FORMS or is_elementwise(instruction)
         if instruction.opcode in _TIMELESS or (cheap and made_of_them):
-            found.add(instruction.name)
-    return frozenset(found - {entry.root})
+            names.add(instruction.name)
+    return frozenset(names - {entry.root})

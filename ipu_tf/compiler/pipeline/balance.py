@@ -84,15 +84,15 @@ def layer_figures(
         place = assignment.stage_of.get(step.name, layer_stage(step.layer, places))
         if place is not None and step.opcode not in ("infeed", "outfeed"):
             cycles[step.phase][place] += step.cycles
-    kept, waiting = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    always_live_bytes, stash_bytes = np.zeros(count, np.int64), np.zeros(count, np.int64)
     on_tiles = _KEPT - _offloaded(offload)
     for tensor in program.tensors:
         place = layer_stage(tensor.layer, places)
         if tensor.always_live and tensor.category in on_tiles and place is not None:
-            kept[place] += tensor.bytes
+            always_live_bytes[place] += tensor.bytes
     if not offload.activations:
         for place, waiting_bytes in stashed(module, assignment).items():
-            waiting[place] += waiting_bytes
+            stash_bytes[place] += waiting_bytes
     crossing = np.zeros(count + 1, np.int64)
     furthest: dict[str, tuple[int, int, int]] = {}
     for value in cut(module, assignment).crossings:
@@ -104,8 +104,8 @@ def layer_figures(
     return LayerFigures(
         forward_cycles=cycles["forward"],
         backward_cycles=cycles["backward"],
-        kept_bytes=kept,
-        waiting_bytes=waiting,
+        kept_bytes=always_live_bytes,
+        waiting_bytes=stash_bytes,
         crossing_bytes=crossing,
         further_bytes=np.zeros(count, np.int64),
     )
@@ -214,8 +214,8 @@ def corrected(
         alone = stage.backward_cycles - stage.recomputed_cycles
         backward[of_layers] = _scaled(backward[of_layers], alone)
         peak_bytes = int(program.ipus[stage.ipu].memory.peak_tile_bytes.max())
-        missing = peak_bytes * program.target.tiles - costs.bytes_of(begin, end)
-        further[of_layers] += missing // (end - begin)
+        overflow_bytes = peak_bytes * program.target.tiles - costs.bytes_of(begin, end)
+        further[of_layers] += overflow_bytes // (end - begin)
     return dataclasses.replace(
         figures, forward_cycles=forward, backward_cycles=backward, further_bytes=further
     )
@@ -223,8 +223,8 @@ def corrected(
 
 def _scaled(cycles: NDArray[np.int64], total: int) -> NDArray[np.int64]:
     """Returns cycles that add up to a total, except for rounding."""
-    known = int(cycles.sum())
-    return (cycles * (total / known)).astype(np.int64) if known else cycles
+    layer_cycles = int(cycles.sum())
+    return (cycles * (total / layer_cycles)).astype(np.int64) if layer_cycles else cycles
 
 
 class _Costs:
@@ -237,8 +237,8 @@ class _Costs:
             request.schedule,
             stages=request.stages,
             training=True,
-            made=(stage, "forward"),
-            read=(stage, "backward"),
+            maker=(stage, "forward"),
+            reader=(stage, "backward"),
         )
         backward = figures.backward_cycles
         backward = backward + figures.forward_cycles if self._again else backward
@@ -270,9 +270,9 @@ class _Costs:
         stash = int(self._stash[end] - self._stash[begin])
         inputs = int(self._figures.crossing_bytes[begin])
         waits = self._waiting * (inputs if self._again else stash)
-        kept = int(self._kept[end] - self._kept[begin])
+        always_live_bytes = int(self._kept[end] - self._kept[begin])
         further = int(self._further[end] - self._further[begin])
-        return kept + waits + (stash if self._again else 0) + further
+        return always_live_bytes + waits + (stash if self._again else 0) + further
 
 
 def _before(values: NDArray[np.int64]) -> NDArray[np.int64]:

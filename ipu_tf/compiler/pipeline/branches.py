@@ -35,27 +35,31 @@ class Branch:
         self._branch = branch
         self._by_name = branch.by_name()
         self._root = self._by_name[branch.root]
-        given = {
+        parameters = {
             reader.name: arguments.operands[reader.attributes["tuple_index"]]
             for reader in branch
             if reader.opcode == "get-tuple-element"
             and self._by_name[reader.operands[0]].opcode == "parameter"
         }
-        counted = collections.Counter(name for part in parts for name in self._needs(part, given))
+        part_counts = collections.Counter(
+            name for part in parts for name in self._needs(part, parameters)
+        )
         shared = {
             name
-            for name, parts_with_it in counted.items()
-            if parts_with_it > 1 and name not in given and self._by_name[name].opcode not in _FREE
+            for name, parts_with_it in part_counts.items()
+            if parts_with_it > 1
+            and name not in parameters
+            and self._by_name[name].opcode not in _FREE
         }
         for instruction in branch:  # A branch takes only the arrays of a shared tuple.
             if instruction.opcode == "get-tuple-element" and instruction.operands[0] in shared:
                 shared.add(instruction.name)
-        closure = self._closure(shared, given)
-        early = [i for i in branch if i.name in closure and i.name not in given]
+        closure = self._closure(shared, parameters)
+        early = [i for i in branch if i.name in closure and i.name not in parameters]
         names = {i.name: f"{i.name}.shared" for i in early}
-        renamed = [rename_operands(i, given | names) for i in early]
-        self.before = tuple(i.replace(name=names[i.name]) for i in renamed)
-        self._given = given | {name: names[name] for name in shared}
+        instructions = [rename_operands(i, parameters | names) for i in early]
+        self.before = tuple(i.replace(name=names[i.name]) for i in instructions)
+        self._given = parameters | {name: names[name] for name in shared}
 
     def part(self, numbers: Sequence[int], name: str) -> tuple[Computation, tuple[str, ...]]:
         """Returns the branch with only some of its results, and the parts of its argument.
@@ -64,10 +68,12 @@ class Branch:
             numbers: Numbers of the results.
             name: Distinguishes the instructions of this part from those of others.
         """
-        needed = self._needs(numbers, self._given)
-        kept = [i for i in self._branch if i.name in needed]
-        operands = tuple(dict.fromkeys(self._given[i.name] for i in kept if i.name in self._given))
-        types = {self._given[i.name]: i.type for i in kept if i.name in self._given}
+        needs = self._needs(numbers, self._given)
+        members = [i for i in self._branch if i.name in needs]
+        operands = tuple(
+            dict.fromkeys(self._given[i.name] for i in members if i.name in self._given)
+        )
+        types = {self._given[i.name]: i.type for i in members if i.name in self._given}
         argument = self._root.replace(
             name=f"argument.{name}",
             opcode="parameter",
@@ -75,7 +81,7 @@ class Branch:
             operands=(),
             attributes={"parameter_number": 0},
         )
-        names = {i.name: f"{i.name}.{name}" for i in kept}
+        names = {i.name: f"{i.name}.{name}" for i in members}
         results = [self._root.operands[number] for number in numbers]
         body = [
             rename_operands(i, names)
@@ -86,7 +92,7 @@ class Branch:
                 computations=(),
                 attributes={"tuple_index": operands.index(self._given[i.name])},
             )
-            for i in kept
+            for i in members
         ]
         root = self._root.replace(
             name=f"{self._root.name}.{name}",
@@ -101,16 +107,16 @@ class Branch:
             operands,
         )
 
-    def _needs(self, numbers: Iterable[int], given: Collection[str]) -> set[str]:
+    def _needs(self, numbers: Iterable[int], parameters: Collection[str]) -> set[str]:
         """Returns the instructions that results need; of given values only the names."""
-        return self._closure([self._root.operands[number] for number in numbers], given)
+        return self._closure([self._root.operands[number] for number in numbers], parameters)
 
-    def _closure(self, names: Iterable[str], given: Collection[str]) -> set[str]:
-        found: set[str] = set()
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                waiting += () if name in given else self._by_name[name].operands
-        return found
+    def _closure(self, names: Iterable[str], parameters: Collection[str]) -> set[str]:
+        closure: set[str] = set()
+        worklist = list(names)
+        while worklist:
+            name = worklist.pop()
+            if name not in closure:
+                closure.add(name)
+                worklist += () if name in parameters else self._by_name[name].operands
+        return closure

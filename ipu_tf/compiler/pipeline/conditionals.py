@@ -34,8 +34,8 @@ def split_conditionals(
         stage_of_layers: Stage of each layer by its path.
     """
     stages: dict[str, int] = {}
-    while found := _next(module, stage_of_layers):
-        conditional, parts = found
+    while split := _next(module, stage_of_layers):
+        conditional, parts = split
         # The instructions moved before it may include a conditional, too.
         module = _split(module, conditional, parts)
         stages |= {part.name: part.stage for part in parts if part.stage is not None}
@@ -104,20 +104,20 @@ def _parts(
         for parameter in module.parameters
         if parameter.updated_by is not None
     }
-    found: dict[int | None, list[int]] = {}
+    numbers_of_stages: dict[int | None, list[int]] = {}
     for reader in entry.users[conditional.name]:
         number = reader.attributes["tuple_index"]
         layers = [of_variables.get(reader.name, ""), *_makers(module, conditional, number)]
         stages = (layer_stage(layer, stage_of_layers) for layer in layers)
         stage = next((one for one in stages if one is not None), None)
-        found.setdefault(stage, []).append(number)
+        numbers_of_stages.setdefault(stage, []).append(number)
     return [
         _Part(
             name=f"{conditional.name}.{'rest' if stage is None else f'stage{stage}'}",
             stage=stage,
             numbers=tuple(dict.fromkeys(numbers)),
         )
-        for stage, numbers in found.items()
+        for stage, numbers in numbers_of_stages.items()
     ]
 
 
@@ -135,15 +135,15 @@ def _split(module: Module, whole: Instruction, parts: list[_Part]) -> Module:
         Branch(module.computations[name], by_name[arguments], [part.numbers for part in parts])
         for name, arguments in zip(whole.computations, whole.operands[1:], strict=True)
     ]
-    added = [instruction for branch in branches for instruction in branch.before]
-    types = {i.name: i.type for i in (*module.entry_computation, *added)}
+    new_instructions = [instruction for branch in branches for instruction in branch.before]
+    types = {i.name: i.type for i in (*module.entry_computation, *new_instructions)}
     computations = dict(module.computations)
     for part in parts:
-        called, arguments = [], []
+        callees, arguments = [], []
         for index, branch in enumerate(branches):
             computation, operands = branch.part(part.numbers, f"{part.name}.{index}")
             computations[computation.name] = computation
-            called.append(computation)
+            callees.append(computation)
             arguments.append(
                 whole.replace(
                     name=f"{part.name}.{index}",
@@ -155,18 +155,23 @@ def _split(module: Module, whole: Instruction, parts: list[_Part]) -> Module:
             )
         conditional = whole.replace(
             name=part.name,
-            type=called[0].by_name()[called[0].root].type,
+            type=callees[0].by_name()[callees[0].root].type,
             operands=(whole.operands[0], *(argument.name for argument in arguments)),
-            computations=tuple(computation.name for computation in called),
+            computations=tuple(computation.name for computation in callees),
         )
-        added += [*arguments, conditional]
+        new_instructions += [*arguments, conditional]
     entry = module.entry_computation
-    computations[entry.name] = with_instructions(entry, _rewritten(entry, whole, parts, added))
+    computations[entry.name] = with_instructions(
+        entry, _rewritten(entry, whole, parts, new_instructions)
+    )
     return module.replace(computations=computations)
 
 
 def _rewritten(
-    entry: Computation, whole: Instruction, parts: Iterable[_Part], added: Iterable[Instruction]
+    entry: Computation,
+    whole: Instruction,
+    parts: Iterable[_Part],
+    new_instructions: Iterable[Instruction],
 ) -> Iterator[Instruction]:
     """Yields the instructions of the entry, others in place of a conditional."""
     places = {
@@ -174,7 +179,7 @@ def _rewritten(
     }
     for instruction in entry:
         if instruction.name == whole.name:
-            yield from added
+            yield from new_instructions
         elif whole.name in instruction.operands:
             name, place = places[instruction.attributes["tuple_index"]]
             yield instruction.replace(operands=(name,), attributes={"tuple_index": place})

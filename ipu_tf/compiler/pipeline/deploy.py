@@ -70,22 +70,22 @@ def deploy(
     module = prepared(module)
     training = any(instruction.phase == "backward" for instruction in module.entry_computation)
     checkpoints = (*options.checkpoints, *deployment.checkpoints)
-    found = _cut(module, deployment, checkpoints)
-    waiting = fifos(found.module, found.assignment, deployment, training=training)
+    step = _cut(module, deployment, checkpoints)
+    fifos_of_stages = fifos(step.module, step.assignment, deployment, training=training)
     compiled, compiler = [], StageCompiler(options, plans)
     sums = dict.fromkeys(deployment.ipus, 0)
     for number in range(deployment.stages):
         with spans.span(f"stage {number}", "compile", program=module.name):
-            update = _updated(found, number, waiting.get(number, ()), deployment)
+            update = _updated(step, number, fifos_of_stages.get(number, ()), deployment)
             sums[deployment.ipus[number]] += update.sums
             program = _compiled(update, number, compiler, deployment)
-            compiled.append(CompiledStage(number, update, program, waiting.get(number, ())))
+            compiled.append(CompiledStage(number, update, program, fifos_of_stages.get(number, ())))
     stages, notes = placed_stages(compiled, deployment, wiring)
     cycles: dict[tuple[int, schedule.Pass], int] = {}
     for stage in stages:
         cycles[stage.index, "forward"] = stage.forward_cycles
         cycles[stage.index, "backward"] = stage.backward_cycles
-    played = schedule.slots(
+    slots = schedule.slots(
         deployment.schedule,
         stages=deployment.stages,
         micro_batches=deployment.micro_batches,
@@ -102,11 +102,11 @@ def deploy(
         replicas=deployment.replicas,
         replica_ipus=deployment.replica_ipus,
         stages=tuple(stages),
-        crossings=found.crossings,
+        crossings=step.crossings,
         ipus=memory_of_ipus(stages),
-        timeline=timeline(played, cycles, found.crossings, wiring),
-        update_cycles=_update_cycles(stages, found.crossings, wiring),
-        all_reduce_cycles=_reduction_cycles(found, deployment, wiring, max(sums.values())),
+        timeline=timeline(slots, cycles, step.crossings, wiring),
+        update_cycles=_update_cycles(stages, step.crossings, wiring),
+        all_reduce_cycles=_reduction_cycles(step, deployment, wiring, max(sums.values())),
         samples_per_run=samples_per_run,
         notes=(
             *dict.fromkeys(note for stage in stages for note in stage.program.notes),
@@ -119,9 +119,9 @@ def deploy(
 
 def stage_modules(module: Module, deployment: Deployment) -> tuple[Module, ...]:
     """Returns the modules of the stages of a simplified step, without recomputation and FIFOs."""
-    kept = dataclasses.replace(deployment, recompute=False)
-    found = _cut(prepared(marks.without_checkpoints(module)), kept, ())
-    return tuple(stage_module(found, stage, ()) for stage in range(deployment.stages))
+    stash_all = dataclasses.replace(deployment, recompute=False)
+    step = _cut(prepared(marks.without_checkpoints(module)), stash_all, ())
+    return tuple(stage_module(step, stage, ()) for stage in range(deployment.stages))
 
 
 def _cut(module: Module, deployment: Deployment, checkpoints: Sequence[str]) -> Cut:
@@ -136,19 +136,19 @@ def _cut(module: Module, deployment: Deployment, checkpoints: Sequence[str]) -> 
         ValueError: Stages on different IPUs share a weight and may not, or there is no such layer.
     """
     layers = deployment.stage_of_layers
-    known: Mapping[str, int] = {}
+    decided_stages: Mapping[str, int] = {}
     if deployment.stages > 1:
-        module, known = split_conditionals(module, layers)
+        module, decided_stages = split_conditionals(module, layers)
     assignment: Assignment = assign(
-        module, layers, deployment.stages, known, deployment.shared_layers
+        module, layers, deployment.stages, decided_stages, deployment.shared_layers
     )
     module, assignment = _recomputed(module, assignment, deployment, checkpoints)
     if deployment.micro_batches > 1 and not accumulated(module):
         module, assignment = with_accumulators(module, assignment)
     module, assignment = added_by_stages(module, assignment, deployment.ipus)
-    found = cut(module, assignment)
+    step = cut(module, assignment)
     by_name = module.entry_computation.by_name()
-    for crossing in found.crossings:
+    for crossing in step.crossings:
         ends = crossing.source, crossing.destination
         if not crossing.is_variable or len({deployment.ipus[stage] for stage in ends}) == 1:
             continue
@@ -161,7 +161,7 @@ def _cut(module: Module, deployment: Deployment, checkpoints: Sequence[str]) -> 
                 f"IPU, or put the layers that share it in one stage. Received: IPUs of the stages "
                 f"{deployment.ipus!r}."
             )
-    return found
+    return step
 
 
 def _recomputed(
@@ -184,12 +184,12 @@ def _recomputed(
 
 
 def _updated(
-    found: Cut, stage: int, waiting: Sequence[Fifo], deployment: Deployment
+    step: Cut, stage: int, stage_fifos: Sequence[Fifo], deployment: Deployment
 ) -> SharedUpdate:
     """Returns the module of a stage, which updates the share of a replica if there are shares."""
-    on_tiles = [fifo for fifo in waiting if not leaves_tiles(fifo, deployment.offload)]
+    on_tiles = [fifo for fifo in stage_fifos if not leaves_tiles(fifo, deployment.offload)]
     return share_update(
-        stage_module(found, stage, on_tiles),
+        stage_module(step, stage, on_tiles),
         deployment.offload.update_parts(deployment.replicas),
         least_bytes=LEAST_BYTES,
         shares_weights=deployment.offload.shard_weights,
@@ -215,11 +215,11 @@ def _update_cycles(
     of_ipus = dict.fromkeys(wiring.ipus, 0)
     for stage in stages:
         of_ipus[stage.ipu] += stage.update_cycles
-    sent = [crossing for crossing in crossings if crossing.phase == "update"]
-    return max(of_ipus.values()) + wiring.transfer_cycles(sent)
+    crossings_of_update = [crossing for crossing in crossings if crossing.phase == "update"]
+    return max(of_ipus.values()) + wiring.transfer_cycles(crossings_of_update)
 
 
-def _reduction_cycles(found: Cut, deployment: Deployment, wiring: Wiring, sums: int) -> int:
+def _reduction_cycles(step: Cut, deployment: Deployment, wiring: Wiring, sums: int) -> int:
     """Returns the cycles in which the replicas share gradients, and weights after the update.
 
     If the replicas of a group share out the update, each gets a share of the group's sums of
@@ -227,29 +227,29 @@ def _reduction_cycles(found: Cut, deployment: Deployment, wiring: Wiring, sums: 
     much of them as a replica keeps; the passes that use a shared weight gather the rest.
 
     Args:
-        found: The step.
+        step: The step.
         deployment: How it runs.
         wiring: The IPUs.
         sums: Most sums over whole variables that an IPU makes of sums over shares.
     """
-    summed = _most_bytes(gradients(found.module), found, deployment)
+    summed = _most_bytes(gradients(step.module), step, deployment)
     parts = deployment.offload.update_parts(deployment.replicas)
-    kept = deployment.offload.weight_parts(deployment.replicas)
+    kept_parts = deployment.offload.weight_parts(deployment.replicas)
     if parts == 1:
         return wiring.all_reduce_cycles(summed)
     sharing = ReplicaGroup(replicas=parts)
     others = ReplicaGroup(replicas=deployment.replicas // parts, stride=parts)
-    gathering = ReplicaGroup(replicas=parts // kept, stride=kept)
+    gathering = ReplicaGroup(replicas=parts // kept_parts, stride=kept_parts)
     cycles = wiring.reduce_scatter_cycles(summed, sharing)
     cycles += wiring.all_reduce_cycles(ceil_div(summed, parts), others)
     cycles += wiring.all_reduce_cycles(_SUM_BYTES * sums, sharing)
     updated = [
         instruction.name
-        for instruction in found.module.entry_computation
+        for instruction in step.module.entry_computation
         if instruction.opcode == "parameter"
-        and _is_updated_weight(found.module.parameters[instruction.attributes["parameter_number"]])
+        and _is_updated_weight(step.module.parameters[instruction.attributes["parameter_number"]])
     ]
-    weights = ceil_div(_most_bytes(updated, found, deployment), kept)
+    weights = ceil_div(_most_bytes(updated, step, deployment), kept_parts)
     return cycles + wiring.all_gather_cycles(weights, gathering)
 
 
@@ -257,10 +257,10 @@ def _is_updated_weight(parameter: Parameter) -> bool:
     return parameter.role == "weight" and parameter.updated_by is not None
 
 
-def _most_bytes(names: Iterable[str], found: Cut, deployment: Deployment) -> int:
+def _most_bytes(names: Iterable[str], step: Cut, deployment: Deployment) -> int:
     """Returns the bytes of values on the IPU with the most of them."""
-    by_name = found.module.entry_computation.by_name()
+    by_name = step.module.entry_computation.by_name()
     of_ipus = dict.fromkeys(deployment.ipus, 0)
     for name in names:
-        of_ipus[deployment.ipus[found.assignment.stage_of[name]]] += by_name[name].type.bytes
+        of_ipus[deployment.ipus[step.assignment.stage_of[name]]] += by_name[name].type.bytes
     return max(of_ipus.values())

@@ -113,9 +113,9 @@ class Deployment:
                 f"Received: {self.ipu_of_stages!r}."
             )
         if self.schedule not in get_args(Schedule):
-            known = ", ".join(map(repr, get_args(Schedule)))
+            choices = ", ".join(map(repr, get_args(Schedule)))
             raise ValueError(
-                f"Deployment.schedule must be one of {known}. Received: {self.schedule!r}."
+                f"Deployment.schedule must be one of {choices}. Received: {self.schedule!r}."
             )
         for name in ("micro_batches", "replicas"):
             value = getattr(self, name)

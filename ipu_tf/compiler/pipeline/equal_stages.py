@@ -60,8 +60,8 @@ class StageCompiler:
             digest.update(marshal.dumps(part, _CANONICAL))
         key = digest.digest()
         if key in self._compiled:
-            program, known = self._compiled[key]
-            return _renamed(program, module.name, known, names)
+            program, program_names = self._compiled[key]
+            return _renamed(program, module.name, program_names, names)
         program = build_program(module, options=self._options, plans=self._plans)
         if not program.unsupported and not program.notes:  # Which name layers in sentences.
             self._compiled[key] = program, names
@@ -107,18 +107,18 @@ def _numbered(attribute: object, computations: _Numbers) -> Plain:
     return plain_attribute(attribute)
 
 
-def _renamed(program: TileProgram, name: str, known: _Names, names: _Names) -> TileProgram:
+def _renamed(program: TileProgram, name: str, program_names: _Names, names: _Names) -> TileProgram:
     """Returns a program with other names.
 
     Args:
         program: The program.
         name: Name of the other function.
-        known: The names in the module of the program.
+        program_names: The names in the module of the program.
         names: Those of the other module, in the same order.
     """
-    value = dict(zip(known.values, names.values, strict=True))
-    layer = dict(zip(known.layers, names.layers, strict=True))
-    op_name = dict(zip(known.op_names, names.op_names, strict=True))
+    value = dict(zip(program_names.values, names.values, strict=True))
+    layer = dict(zip(program_names.layers, names.layers, strict=True))
+    op_name = dict(zip(program_names.op_names, names.op_names, strict=True))
     return dataclasses.replace(
         program,
         name=name,

@@ -56,18 +56,18 @@ def fifos(
     """
     of_stages: dict[int, dict[str, Fifo]] = defaultdict(dict)
     by_name = module.entry_computation.by_name()
-    for value, made, read in _waits(module, assignment):
+    for value, maker, reader in _waits(module, assignment):
         depth = waiting_micro_batches(
-            options.schedule, stages=options.stages, training=training, made=made, read=read
+            options.schedule, stages=options.stages, training=training, maker=maker, reader=reader
         )
-        known = of_stages[read[0]].get(value)
-        if depth > (known.depth if known else 0):
-            of_stages[read[0]][value] = Fifo(
+        fifo = of_stages[reader[0]].get(value)
+        if depth > (fifo.depth if fifo else 0):
+            of_stages[reader[0]][value] = Fifo(
                 value=value,
                 depth=depth,
                 value_bytes=by_name[value].type.bytes,
-                made_in=made[1],
-                read_in=read[1],
+                made_in=maker[1],
+                read_in=reader[1],
             )
     return {stage: tuple(of_stage.values()) for stage, of_stage in of_stages.items()}
 
@@ -75,12 +75,13 @@ def fifos(
 def stashed(module: Module, assignment: Assignment) -> Mapping[int, int]:
     """Returns the bytes that each stage keeps of a micro-batch from one pass to the other."""
     by_name = module.entry_computation.by_name()
-    kept: dict[int, set[str]] = defaultdict(set)
-    for value, made, read in _waits(module, assignment):
-        if made[1] == "forward" and read[1] == "backward":
-            kept[read[0]].add(value)
+    values_of_stages: dict[int, set[str]] = defaultdict(set)
+    for value, maker, reader in _waits(module, assignment):
+        if maker[1] == "forward" and reader[1] == "backward":
+            values_of_stages[reader[0]].add(value)
     return {
-        stage: sum(by_name[value].type.bytes for value in values) for stage, values in kept.items()
+        stage: sum(by_name[value].type.bytes for value in values)
+        for stage, values in values_of_stages.items()
     }
 
 
@@ -95,10 +96,10 @@ def _waits(
             continue
         for operand in reader.operands:
             value = _stored(operand, stage, by_name, assignment)
-            made = _made(by_name[value], stage, module, assignment)
-            if made is None:
+            maker = _made(by_name[value], stage, module, assignment)
+            if maker is None:
                 continue
-            yield value, made, (stage, reader.phase)
+            yield value, maker, (stage, reader.phase)
 
 
 def _stored(
@@ -117,7 +118,7 @@ def _made(
     if value.opcode == "parameter":
         role = module.parameters[value.attributes["parameter_number"]].role
         return (stage, "forward") if role in _STREAMED else None
-    made = assignment.stage_of.get(value.name)
-    if made is None or value.phase == "update":
+    own_stage = assignment.stage_of.get(value.name)
+    if own_stage is None or value.phase == "update":
         return None
-    return made, value.phase
+    return own_stage, value.phase

@@ -55,14 +55,16 @@ def expression(value: Instruction, by_name: Mapping[str, Instruction], module: M
     operands = tuple(Term(value=by_name[name]) for name in value.operands)
     if value.opcode != "fusion":
         return Term(value=value, operands=operands)
-    known: dict[str, Term] = {}
+    values: dict[str, Term] = {}
     inside = module.computations[value.computations[0]]
     for one in inside:
         if one.opcode == "parameter":
-            known[one.name] = operands[one.attributes["parameter_number"]]
+            values[one.name] = operands[one.attributes["parameter_number"]]
         else:
-            known[one.name] = Term(value=one, operands=tuple(known[name] for name in one.operands))
-    return known[inside.root]
+            values[one.name] = Term(
+                value=one, operands=tuple(values[name] for name in one.operands)
+            )
+    return values[inside.root]
 
 
 def terms(whole: Term) -> tuple[Term, ...]:
@@ -79,24 +81,26 @@ def terms(whole: Term) -> tuple[Term, ...]:
     return (whole,)
 
 
-def substituted(whole: Term, known: Mapping[str, Term]) -> Term:
+def substituted(whole: Term, values: Mapping[str, Term]) -> Term:
     """Returns an expression with values of the program replaced by expressions of theirs."""
     if whole.operands is None:
-        return known.get(whole.value.name, whole)
-    return Term(value=whole.value, operands=tuple(substituted(o, known) for o in whole.operands))
+        return values.get(whole.value.name, whole)
+    return Term(value=whole.value, operands=tuple(substituted(o, values) for o in whole.operands))
 
 
-def fusion(like: Instruction, name: str, added: Sequence[Term]) -> tuple[Instruction, Computation]:
+def fusion(
+    like: Instruction, name: str, summands: Sequence[Term]
+) -> tuple[Instruction, Computation]:
     """Returns the fusion of a sum of terms, and the computation that it calls.
 
     Args:
         like: The instruction of the whole sum, with its type, layer and phase.
         name: The name of the fusion.
-        added: The terms, at least one of which is more than the name of a value.
+        summands: The terms, at least one of which is more than the name of a value.
     """
     inside: dict[str, Instruction] = {}
-    known: dict[int, str] = {}
-    reads = list(dict.fromkeys(read for term in added for read in term.reads()))
+    names_of_terms: dict[int, str] = {}
+    reads = list(dict.fromkeys(read for term in summands for read in term.reads()))
     prefix = f"{name}.terms"
 
     def place(opcode: Instruction, operands: tuple[str, ...]) -> str:
@@ -107,9 +111,9 @@ def fusion(like: Instruction, name: str, added: Sequence[Term]) -> tuple[Instruc
         return one.name
 
     def computed(term: Term) -> str:
-        if id(term) not in known:
-            known[id(term)] = compute(term)
-        return known[id(term)]
+        if id(term) not in names_of_terms:
+            names_of_terms[id(term)] = compute(term)
+        return names_of_terms[id(term)]
 
     def compute(term: Term) -> str:
         if term.operands is None:
@@ -125,13 +129,13 @@ def fusion(like: Instruction, name: str, added: Sequence[Term]) -> tuple[Instruc
         return place(term.value, tuple(computed(operand) for operand in term.operands))
 
     plus = Instruction(name="", opcode="add", type=like.type)
-    first, *others = (computed(term) for term in added)
+    first, *others = (computed(term) for term in summands)
     for other in others:
         first = place(plus, (first, other))
-    fused = like.replace(
+    call = like.replace(
         name=name, opcode="fusion", operands=tuple(reads), computations=(prefix,), attributes={}
     )
-    return fused, Computation(name=prefix, instructions=tuple(inside.values()), root=first)
+    return call, Computation(name=prefix, instructions=tuple(inside.values()), root=first)
 
 
 def _with(whole: Term, operands: tuple[Term, ...], place: int, term: Term) -> Term:

@@ -69,7 +69,7 @@ def variables(module: Module, program: TileProgram) -> tuple[StageVariable, ...]
     read_by = entry.users
     results = by_name[entry.root].operands
     steps = _Steps(program)
-    found: dict[int, StageVariable] = {}
+    variables_by_number: dict[int, StageVariable] = {}
     for instruction in entry:
         if instruction.opcode != "parameter":
             continue
@@ -78,15 +78,15 @@ def variables(module: Module, program: TileProgram) -> tuple[StageVariable, ...]
         new = "" if parameter.updated_by is None else results[parameter.updated_by]
         while new and by_name[new].opcode in VIEWS:
             new = by_name[new].operands[0]
-        made = by_name[new] if new != instruction.name and new else None
+        new_value = by_name[new] if new != instruction.name and new else None
         old_readers = list(_readers(instruction.name, read_by, entry.root))
-        new_readers = list(_readers(new, read_by, entry.root)) if made else []
-        found[number] = StageVariable(
+        new_readers = list(_readers(new, read_by, entry.root)) if new_value else []
+        variables_by_number[number] = StageVariable(
             parameter=parameter,
             bytes=instruction.type.bytes,
-            uses=_uses(old_readers, made, new_readers, steps),
+            uses=_uses(old_readers, new_value, new_readers, steps),
         )
-    return tuple(found[number] for number in sorted(found))
+    return tuple(variables_by_number[number] for number in sorted(variables_by_number))
 
 
 def _readers(
@@ -104,7 +104,7 @@ def _readers(
 
 def _uses(
     old_readers: Sequence[Instruction],
-    made: Instruction | None,
+    new_value: Instruction | None,
     new_readers: Sequence[Instruction],
     steps: _Steps,
 ) -> dict[Part, VariableUse]:
@@ -112,14 +112,14 @@ def _uses(
     and the readers of that."""
     touching: dict[Part, list[str]] = {}
     loads = set(map(_part_of, old_readers))
-    for reader in (*old_readers, *new_readers, *([made] if made else [])):
+    for reader in (*old_readers, *new_readers, *([new_value] if new_value else [])):
         touching.setdefault(_part_of(reader), []).append(reader.name)
-    if made is not None:
-        loads |= {_part_of(reader) for reader in new_readers} - {_part_of(made)}
+    if new_value is not None:
+        loads |= {_part_of(reader) for reader in new_readers} - {_part_of(new_value)}
     return {
         part: VariableUse(
             loads=part in loads,
-            stores=made is not None and _part_of(made) == part,
+            stores=new_value is not None and _part_of(new_value) == part,
             steps=steps.around(names, part),
         )
         for part, names in touching.items()
@@ -147,8 +147,8 @@ class _Steps:
         An instruction that is no step itself, such as a loop, stands for the whole part.
         """
         whole = self._of_parts.get(part, [0])
-        found = [index for name in names for index in self._of_names.get(name, whole)]
-        return min(found), max(found)
+        steps = [index for name in names for index in self._of_names.get(name, whole)]
+        return min(steps), max(steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,8 +194,8 @@ def moved(program: TileProgram, shares: Mapping[str, Share]) -> TileProgram:
     for tensor in program.tensors:
         if tensor.always_live:
             add_footprint(rest[tensor.category], tensor.footprint, -1)
-        known = shares.get(tensor.name) if tensor.always_live else None
-        tensors += [tensor] if known is None else _at_times(tensor, known)
+        share = shares.get(tensor.name) if tensor.always_live else None
+        tensors += [tensor] if share is None else _at_times(tensor, share)
     memory = tile_memory(
         tensors, steps=len(program.steps), target=program.target, program_bytes=rest
     )

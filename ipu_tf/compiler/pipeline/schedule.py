@@ -77,8 +77,8 @@ def waiting_micro_batches(
     *,
     stages: int,
     training: bool,
-    made: tuple[int, Pass],
-    read: tuple[int, Pass],
+    maker: tuple[int, Pass],
+    reader: tuple[int, Pass],
 ) -> int:
     """Returns how many micro-batches wait between two passes, besides the current one.
 
@@ -86,14 +86,14 @@ def waiting_micro_batches(
         schedule: The order in which stages run.
         stages: Number of stages.
         training: Whether there is a backward pass.
-        made: Stage and pass that make the value.
-        read: Stage and pass that read it last, on the IPU that keeps it.
+        maker: Stage and pass that make the value.
+        reader: Stage and pass that read it last, on the IPU that keeps it.
     """
     if schedule == "sequential":
         return 0
     first, last = (
         slot_of(schedule, stages=stages, training=training, stage=stage, direction=direction)
-        for stage, direction in (made, read)
+        for stage, direction in (maker, reader)
     )
     return max(0, last - first - 1) // _period(training)
 
@@ -154,9 +154,9 @@ def _work(
 
 def _rotations_apart(passes: Sequence[int]) -> list[list[int]]:
     """Returns rotations of a sequence, no two of which have the same value at the same place."""
-    kept: list[list[int]] = []
+    distinct: list[list[int]] = []
     for offset in range(len(passes)):
         rotation = [*passes[offset:], *passes[:offset]]
-        if all(a != b for other in kept for a, b in zip(rotation, other, strict=True)):
-            kept.append(rotation)
-    return kept
+        if all(a != b for other in distinct for a, b in zip(rotation, other, strict=True)):
+            distinct.append(rotation)
+    return distinct

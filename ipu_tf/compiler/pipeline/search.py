@@ -169,40 +169,42 @@ class PipelineSearch:
         if shape.stages == 1:
             yield self._compile(shape, (0,) * len(self._paths), "whole")
             return
-        known: dict[tuple[int, ...], CompiledCandidate] = {}
+        candidates: dict[tuple[int, ...], CompiledCandidate] = {}
         even = even_stages(len(self._paths), shape.stages)
         if not self._together.intersection(_begins(even)):
-            known[even] = self._compile(shape, even, "even")
-            yield known[even]
+            candidates[even] = self._compile(shape, even, "even")
+            yield candidates[even]
         request, figures = self._request(shape), self._step(shape).figures
-        for done in range(_ROUNDS_TO_FIT):
-            if done >= _ROUNDS and any(compiled.candidate.fits for compiled in known.values()):
+        for cut_round in range(_ROUNDS_TO_FIT):
+            if cut_round >= _ROUNDS and any(
+                compiled.candidate.fits for compiled in candidates.values()
+            ):
                 return
-            cut = balanced_stages(figures, request)
-            is_new = cut not in known
+            stages = balanced_stages(figures, request)
+            is_new = stages not in candidates
             if is_new:
-                known[cut] = self._compile(shape, cut, "balanced")
-                yield known[cut]
+                candidates[stages] = self._compile(shape, stages, "balanced")
+                yield candidates[stages]
             elif request.chip_bytes == self._chip_bytes(shape):
                 return
             # From here on, the figures include the parts that the first cuts only guess: code,
             # values that are live for a moment, and values that are not spread evenly.
-            figures = corrected(figures, request, cut, known[cut].program)
+            figures = corrected(figures, request, stages, candidates[stages].program)
             request = dataclasses.replace(request, chip_bytes=self._chip_bytes(shape))
 
     def _with_checkpoints(
-        self, known: Sequence[CompiledCandidate], best: CompiledCandidate
+        self, candidates: Sequence[CompiledCandidate], best: CompiledCandidate
     ) -> Iterator[CompiledCandidate]:
         """Yields the fastest candidates that do not fit, with checkpoints with which they may.
 
         Args:
-            known: All candidates so far.
+            candidates: All candidates so far.
             best: The best of them.
         """
         limit = best.candidate.cycles_per_micro_batch
         too_large = [
             one
-            for one in known
+            for one in candidates
             if not one.candidate.fits
             and (one.candidate.options.recompute or one.candidate.split == "whole")
             and (not best.candidate.fits or one.candidate.cycles_per_micro_batch < limit)
@@ -211,23 +213,23 @@ class PipelineSearch:
         for one in too_large[:_WITH_CHECKPOINTS]:
             options = one.candidate.options
             step = self._step_of(options.micro_batches)
-            found = cheapest_that_fits(
+            cheapest = cheapest_that_fits(
                 functools.partial(_recompiled, step, options),
                 functools.partial(stage_modules, step.module, options),
                 None if options.recompute else one.program,
                 always=options.recompute,
             )
-            if found.checkpoints:
-                changed = dataclasses.replace(
-                    options, recompute=True, checkpoints=found.checkpoints
+            if cheapest.checkpoints:
+                recomputing = dataclasses.replace(
+                    options, recompute=True, checkpoints=cheapest.checkpoints
                 )
                 candidate = PipelineCandidate.of(
-                    found.program,
+                    cheapest.program,
                     split=one.candidate.split,
                     stages=one.candidate.stages,
-                    options=changed,
+                    options=recomputing,
                 )
-                yield CompiledCandidate(candidate=candidate, program=found.program)
+                yield CompiledCandidate(candidate=candidate, program=cheapest.program)
 
     def _step(self, shape: PipelineShape) -> _Step:
         """Returns the train step of a shape."""
@@ -295,12 +297,14 @@ class PipelineSearch:
 def sharing(calls: Sequence[PipelinedCall]) -> frozenset[int]:
     """Returns the calls before which no stage may begin. Weights are on one IPU, so all calls from
     the first to the last use of a weight are in one stage."""
-    used: dict[int, list[int]] = {}
+    calls_of_weights: dict[int, list[int]] = {}
     for number, call in enumerate(calls):
         for weight in call.weights:
-            used.setdefault(weight, []).append(number)
+            calls_of_weights.setdefault(weight, []).append(number)
     return frozenset(
-        itertools.chain.from_iterable(range(of[0] + 1, of[-1] + 1) for of in used.values())
+        itertools.chain.from_iterable(
+            range(of[0] + 1, of[-1] + 1) for of in calls_of_weights.values()
+        )
     )
 
 
@@ -308,8 +312,8 @@ def _recompiled(
     step: _Step, options: Deployment, recompute: bool, checkpoints: tuple[str, ...]
 ) -> DeviceProgram:
     """Returns the program of a deployment that recomputes otherwise."""
-    changed = dataclasses.replace(options, recompute=recompute, checkpoints=checkpoints)
-    return step.compiled(changed)
+    recomputing = dataclasses.replace(options, recompute=recompute, checkpoints=checkpoints)
+    return step.compiled(recomputing)
 
 
 def _begins(stages: Sequence[int]) -> Iterator[int]:
@@ -317,6 +321,6 @@ def _begins(stages: Sequence[int]) -> Iterator[int]:
     return (n for n, (last, stage) in enumerate(itertools.pairwise(stages), 1) if stage != last)
 
 
-def _better(known: CompiledCandidate | None, found: CompiledCandidate) -> CompiledCandidate:
-    """Returns the one with the better rank, `known` if they are equal."""
-    return found if known is None or found.candidate.rank < known.candidate.rank else known
+def _better(best: CompiledCandidate | None, candidate: CompiledCandidate) -> CompiledCandidate:
+    """Returns the one with the better rank, `best` if they are equal."""
+    return candidate if best is None or candidate.candidate.rank < best.candidate.rank else best

@@ -59,12 +59,12 @@ class _SharedSums:
         """Gives stages of one IPU their own addition to an accumulator."""
         total, place = self._accumulators[parameter.name], self._by_name[self._results[result]]
         parts: set[str] = set()
-        added = terms(self._expression(place.name, parts))
-        if place.opcode == "parameter" or not any(_is(term, total) for term in added):
+        summands = terms(self._expression(place.name, parts))
+        if place.opcode == "parameter" or not any(_is(term, total) for term in summands):
             return
         own = self._stages[place.name]
         of_stages: dict[int, list[Term]] = {own: []}
-        for term in added:
+        for term in summands:
             stage = own if _is(term, total) else self._stage_of(term, own)
             here = self._ipus[stage] == self._ipus[own]
             of_stages.setdefault(stage if here else own, []).append(term)
@@ -76,10 +76,12 @@ class _SharedSums:
         self._add(place.name, own, self._sum(place, place.name, of_stages.pop(own)))
         for stage, others in of_stages.items():
             number = {"parameter_number": len(self._parameters)}
-            held = total.replace(name=f"{total.name}.stage{stage}", attributes=number)
+            accumulator = total.replace(name=f"{total.name}.stage{stage}", attributes=number)
             result_name = f"{place.name}.stage{stage}"
-            self._add(place.name, stage, [held])
-            self._add(place.name, stage, self._sum(place, result_name, [Term(value=held), *others]))
+            self._add(place.name, stage, [accumulator])
+            self._add(
+                place.name, stage, self._sum(place, result_name, [Term(value=accumulator), *others])
+            )
             self._parameters.append(
                 Parameter(
                     name=parameter.name,
@@ -145,14 +147,14 @@ class _SharedSums:
         stages = {self._stages.get(name, own) for name in term.reads()}
         return stages.pop() if len(stages) == 1 else own
 
-    def _sum(self, like: Instruction, name: str, added: Sequence[Term]) -> Iterator[Instruction]:
+    def _sum(self, like: Instruction, name: str, summands: Sequence[Term]) -> Iterator[Instruction]:
         """Yields the instructions that add up terms, the last of which has a name."""
-        if any(term.operands is not None for term in added):
-            fused, computation = fusion(like, name, added)
+        if any(term.operands is not None for term in summands):
+            call, computation = fusion(like, name, summands)
             self._computations[computation.name] = computation
-            yield fused
+            yield call
             return
-        first, *others = (term.value.name for term in added)
+        first, *others = (term.value.name for term in summands)
         for number, term in enumerate(others, 1):
             sum_name = name if number == len(others) else f"{name}.{number}"
             yield like.replace(

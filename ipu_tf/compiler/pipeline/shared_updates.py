@@ -228,28 +228,30 @@ class _Rewriter:
             return instruction
         share = self._share.get(instruction.name) or shares.pop()
         self._sums += instruction.opcode in _SUMS
-        changed = instruction.replace(
+        share_instruction = instruction.replace(
             operands=operands,
             computations=tuple(self._inside(name, share) for name in instruction.computations),
         )
         if instruction.opcode == "transpose":  # Any order of a share's elements will do.
-            changed = changed.replace(opcode="reshape", attributes={})
-        return self._shared(changed, share) if _is_wide(instruction) else changed
+            share_instruction = share_instruction.replace(opcode="reshape", attributes={})
+        return (
+            self._shared(share_instruction, share) if _is_wide(instruction) else share_instruction
+        )
 
     def _inside(self, name: str, share: int) -> str:
         """Returns the name of a called computation's copy that works on shares."""
-        copied = f"{name}.share{share}"
-        if copied not in self._computations:
+        copy_name = f"{name}.share{share}"
+        if copy_name not in self._computations:
             original = self._module.computations[name]
-            self._computations[copied] = Computation(
-                name=copied,
+            self._computations[copy_name] = Computation(
+                name=copy_name,
                 instructions=tuple(
-                    _renamed(self._shared(one, share) if _is_wide(one) else one, copied)
+                    _renamed(self._shared(one, share) if _is_wide(one) else one, copy_name)
                     for one in original
                 ),
-                root=f"{copied}.{original.root}",
+                root=f"{copy_name}.{original.root}",
             )
-        return copied
+        return copy_name
 
     def _root(self, root: Instruction, slots: set[str]) -> Instruction:
         """Returns the result of the module, after shares have become whole again."""

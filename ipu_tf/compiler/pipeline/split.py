@@ -33,29 +33,29 @@ def cut(module: Module, assignment: Assignment) -> Cut:
     """Returns a step with a list of the values that cross between its stages."""
     entry = module.entry_computation
     by_name = entry.by_name()
-    found: dict[tuple[str, int], Crossing] = {}
+    crossings: dict[tuple[str, int], Crossing] = {}
     for reader in entry:
         if reader.name == entry.root:
             continue
         stage = assignment.stage_of.get(reader.name)
         for name in reader.operands:
-            made = assignment.stage_of.get(name)
-            if made is None or stage is None or made == stage:
+            source = assignment.stage_of.get(name)
+            if source is None or stage is None or source == stage:
                 continue
             value = by_name[name]
             phase = _crossing_phase(value, reader)
-            known = found.get((name, stage))
-            if known is None or _PHASES.index(phase) < _PHASES.index(known.phase):
-                found[name, stage] = Crossing(
+            crossing = crossings.get((name, stage))
+            if crossing is None or _PHASES.index(phase) < _PHASES.index(crossing.phase):
+                crossings[name, stage] = Crossing(
                     name=name,
                     layer=value.layer,
-                    source=made,
+                    source=source,
                     destination=stage,
                     phase=phase,
                     bytes=value.type.bytes,
                     is_variable=value.opcode == "parameter",
                 )
-    return Cut(module=module, assignment=assignment, crossings=tuple(found.values()))
+    return Cut(module=module, assignment=assignment, crossings=tuple(crossings.values()))
 
 
 _PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
@@ -69,55 +69,55 @@ def _crossing_phase(value: Instruction, reader: Instruction) -> Phase:
     return "forward" if value.opcode == "parameter" else value.phase
 
 
-def stage_module(found: Cut, stage: int, fifos: Sequence[Fifo]) -> Module:
+def stage_module(step: Cut, stage: int, fifos: Sequence[Fifo]) -> Module:
     """Returns the module of one stage.
 
     It has the stage's instructions in their order; values from other stages are parameters,
     values for other stages are results. FIFOs are parameters that nothing reads: memory.
 
     Args:
-        found: The step.
+        step: The step.
         stage: The stage.
         fifos: The FIFOs of this stage.
     """
-    return _StageModule(found, stage).build(fifos)
+    return _StageModule(step, stage).build(fifos)
 
 
 class _StageModule:
     """Builds the module of one stage."""
 
-    def __init__(self, found: Cut, stage: int) -> None:
-        self._module = found.module
-        self._entry = found.module.entry_computation
+    def __init__(self, step: Cut, stage: int) -> None:
+        self._module = step.module
+        self._entry = step.module.entry_computation
         self._by_name = self._entry.by_name()
         self._results = _results(self._entry)
-        self._assignment = found.assignment
+        self._assignment = step.assignment
         self._stage = stage
-        self._received = {c.name for c in found.crossings if c.destination == stage}
-        self._sent = {c.name for c in found.crossings if c.source == stage}
+        self._received = {c.name for c in step.crossings if c.destination == stage}
+        self._sent = {c.name for c in step.crossings if c.source == stage}
         self._names: set[str] = set()
         self._instructions: list[Instruction] = []
         self._parameters: list[Parameter] = []
 
     def build(self, fifos: Sequence[Fifo]) -> Module:
         """Returns the module."""
-        kept = self._names = self._kept()
-        mine = [n for n, name in enumerate(self._results) if self._is_mine(name, kept)]
+        names = self._names = self._kept()
+        mine = [n for n, name in enumerate(self._results) if self._is_mine(name, names)]
         results = [self._results[number] for number in mine]
         numbers = {number: place for place, number in enumerate(mine)}
-        sent = sorted(self._sent.difference(results))
-        links = {len(results) + position for position in range(len(sent))}
+        sent_names = sorted(self._sent.difference(results))
+        links = {len(results) + position for position in range(len(sent_names))}
         for instruction in self._entry:
-            if instruction.name in kept:
+            if instruction.name in names:
                 self._add(instruction, numbers)
         for fifo in fifos:
             self._add_fifo(fifo)
-        types = tuple(self._by_name[name].type for name in (*results, *sent))
+        types = tuple(self._by_name[name].type for name in (*results, *sent_names))
         root = Instruction(
             name=self._entry.root,
             opcode="tuple",
             type=TupleType(types),
-            operands=(*results, *sent),
+            operands=(*results, *sent_names),
             phase="update",
         )
         computation = Computation(
@@ -141,20 +141,20 @@ class _StageModule:
         }
         if self._stage == 0:  # Results that belong nowhere else.
             own |= {n for n in self._results if n not in self._assignment.stage_of}
-        kept, waiting = set(own), list(own)
-        while waiting:
-            name = waiting.pop()
+        closure, worklist = set(own), list(own)
+        while worklist:
+            name = worklist.pop()
             if name in self._received:
                 continue
             for operand in self._by_name[name].operands:
-                if operand not in kept:
-                    kept.add(operand)
-                    waiting.append(operand)
-        return kept | self._received
+                if operand not in closure:
+                    closure.add(operand)
+                    worklist.append(operand)
+        return closure | self._received
 
-    def _is_mine(self, name: str, kept: Set[str]) -> bool:
+    def _is_mine(self, name: str, names: Set[str]) -> bool:
         stage = self._assignment.stage_of.get(name, 0)
-        return name in kept and stage == self._stage
+        return name in names and stage == self._stage
 
     def _add(self, instruction: Instruction, numbers: Mapping[int, int]) -> None:
         name = instruction.name
@@ -164,12 +164,17 @@ class _StageModule:
             after = tuple(earlier for earlier in instruction.after if earlier in self._names)
             self._instructions.append(instruction.replace(after=after))
         else:
-            known = self._module.parameters[instruction.attributes["parameter_number"]]
-            updated = known.updated_by
+            original = self._module.parameters[instruction.attributes["parameter_number"]]
+            updated = original.updated_by
             if updated is not None:
                 updated = numbers.get(updated)
-            role: Role = known.role
-            parameter = Parameter(name=known.name, role=role, layer=known.layer, updated_by=updated)
+            role: Role = original.role
+            parameter = Parameter(
+                name=original.name,
+                role=role,
+                layer=original.layer,
+                updated_by=updated,
+            )
             self._add_parameter(name, instruction.type, parameter)
 
     def _add_fifo(self, fifo: Fifo) -> None:
@@ -234,8 +239,8 @@ def _with_late_phases(module: Module) -> Module:
 
 
 def _with_entry(module: Module, instructions: Iterable[Instruction]) -> Module:
-    changed = with_instructions(module.entry_computation, instructions)
-    return module.replace(computations={**module.computations, module.entry: changed})
+    entry = with_instructions(module.entry_computation, instructions)
+    return module.replace(computations={**module.computations, module.entry: entry})
 
 
 def _with_tuple_root(module: Module) -> Module:
@@ -271,13 +276,15 @@ def with_accumulators(module: Module, assignment: Assignment) -> tuple[Module, A
     results = list(_results(entry))
     parameters = list(module.parameters)
     instructions: list[Instruction] = []
-    renamed: dict[str, str] = {}
+    accumulators: dict[str, str] = {}
     stages = dict(assignment.stage_of)
     for instruction in entry:
         if instruction.name == entry.root:
             continue
-        if instruction.phase == "update" and not renamed.keys().isdisjoint(instruction.operands):
-            operands = tuple(renamed.get(name, name) for name in instruction.operands)
+        if instruction.phase == "update" and not accumulators.keys().isdisjoint(
+            instruction.operands
+        ):
+            operands = tuple(accumulators.get(name, name) for name in instruction.operands)
             instruction = instruction.replace(operands=operands)
         instructions.append(instruction)
         readers = [user for user in read_by[instruction.name] if user is not root]
@@ -291,7 +298,7 @@ def with_accumulators(module: Module, assignment: Assignment) -> tuple[Module, A
             )
         )
         results.append(place)
-        renamed[instruction.name] = place
+        accumulators[instruction.name] = place
         stages[total] = stages[place] = stages[instruction.name]
     by_name = {instruction.name: instruction for instruction in instructions}
     types = tuple(by_name[name].type for name in results)

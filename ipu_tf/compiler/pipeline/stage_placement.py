@@ -56,15 +56,17 @@ def placed_stages(
     if not full or not movable or not streaming_limit_bytes(wiring):
         return stages, ()
     away = dataclasses.replace(offload, optimizer_state=True)
-    moved = [_stage(stage, deployment, away, wiring) for stage in compiled]
-    if sum(stage.streaming_bytes for stage in moved) == sum(s.streaming_bytes for s in stages):
+    moved_stages = [_stage(stage, deployment, away, wiring) for stage in compiled]
+    if sum(stage.streaming_bytes for stage in moved_stages) == sum(
+        s.streaming_bytes for s in stages
+    ):
         return stages, ()
     note = (
         "The state of the optimizer is in streaming memory, because the tiles of IPU "
         f"{', '.join(map(str, full))} do not hold it. offload_weight_update_variables=False keeps "
         "it on the tiles, True always moves it."
     )
-    return moved, (note,)
+    return moved_stages, (note,)
 
 
 def _stage(
@@ -130,8 +132,8 @@ def _together(memories: Sequence[TileMemory]) -> TileMemory:
         )
         for category in CATEGORIES
     }
-    kept = np.sum(list(always_live.values()), axis=0)
-    more = kept - np.sum(list(fullest.always_live.values()), axis=0)
+    always_live_bytes = np.sum(list(always_live.values()), axis=0)
+    more = always_live_bytes - np.sum(list(fullest.always_live.values()), axis=0)
     return dataclasses.replace(
         fullest,
         always_live=always_live,

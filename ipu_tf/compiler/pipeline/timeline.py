@@ -112,9 +112,9 @@ class Wiring:
         if group.replicas == 1 or not whole_bytes:
             return 0
         apart = self.replica_ipus * group.stride
-        taken = seconds(self.system, group.replicas, whole_bytes, replica_ipus=apart)
+        transfer_seconds = seconds(self.system, group.replicas, whole_bytes, replica_ipus=apart)
         everyone = self.replica_ipus * self.replicas
-        return self._cycles(taken) + sync.cross_ipu_cycles(self.system, everyone)
+        return self._cycles(transfer_seconds) + sync.cross_ipu_cycles(self.system, everyone)
 
     def _cycles(self, seconds: float) -> int:
         return round(seconds * self.system.target.clock_hz)
@@ -139,19 +139,19 @@ def timeline(
     seen: dict[frozenset[tuple[int, Pass]], tuple[int, int]] = {}
     lengths: list[int] = []
     link_cycles: list[int] = []
-    played = list(slots)
-    for slot in played:
+    all_slots = list(slots)
+    for slot in all_slots:
         passes = frozenset((work.stage, work.direction) for work in slot)
         for stage, direction in passes:
             busy[wiring.ipus[stage]] += cycles[stage, direction]
         if passes not in seen:
-            sent = [crossing for one in sorted(passes) for crossing in after_pass[one]]
-            seen[passes] = _slowest(passes, cycles, wiring), wiring.transfer_cycles(sent)
+            transfers = [crossing for one in sorted(passes) for crossing in after_pass[one]]
+            seen[passes] = _slowest(passes, cycles, wiring), wiring.transfer_cycles(transfers)
         lengths.append(sum(seen[passes]))
         link_cycles.append(seen[passes][1])
-    begin, end = _steady(played, stages=len(wiring.ipus))
+    begin, end = _steady(all_slots, stages=len(wiring.ipus))
     return Timeline(
-        slots=len(played),
+        slots=len(all_slots),
         ramp_up_cycles=sum(lengths[:begin]),
         steady_cycles=sum(lengths[begin:end]),
         ramp_down_cycles=sum(lengths[end:]),

@@ -64,34 +64,37 @@ def cheapest_that_fits(
         always: Whether the program recomputes in any case.
         own: Compiles the program with the checkpoints that it has itself; None if it has none.
     """
-    kept = Choice(recompute=False, checkpoints=(), program=first or compiled(False, ()))
-    if kept.program.fits and not always:
-        return kept
+    without = Choice(recompute=False, checkpoints=(), program=first or compiled(False, ()))
+    if without.program.fits and not always:
+        return without
     modules = stages()
     costs = ChainMap(
-        *({step.name: step.cycles for step in stage.program.steps} for stage in kept.program.stages)
+        *(
+            {step.name: step.cycles for step in stage.program.steps}
+            for stage in without.program.stages
+        )
     )
     searches = [CheckpointSearch(module, costs) for module in modules]
-    tried = [] if always else [kept]
+    choices = [] if always else [without]
     if len(searches) > 1:
-        tried += _of_pipeline(compiled, searches)
+        choices += _of_pipeline(compiled, searches)
     else:
-        tried += _of_one_ipu(compiled, searches[0])
+        choices += _of_one_ipu(compiled, searches[0])
     if own is not None:
-        tried.append(Choice(recompute=True, checkpoints=(), program=own(), is_own=True))
-    return min(tried, key=lambda one: (_overflow_bytes(one.program), one.program.cycles))
+        choices.append(Choice(recompute=True, checkpoints=(), program=own(), is_own=True))
+    return min(choices, key=lambda one: (_overflow_bytes(one.program), one.program.cycles))
 
 
 def _of_one_ipu(compiled: Compile, search: CheckpointSearch) -> list[Choice]:
     """Returns choices of the checkpoints of a program without stages."""
-    known: dict[tuple[str, ...], Choice] = {}
+    choices: dict[tuple[str, ...], Choice] = {}
 
     def choice(share: float) -> Choice:
         layers = search.layers_within(share)
-        if layers not in known:
+        if layers not in choices:
             program = compiled(True, layers)
-            known[layers] = Choice(recompute=True, checkpoints=layers, program=program)
-        return known[layers]
+            choices[layers] = Choice(recompute=True, checkpoints=layers, program=program)
+        return choices[layers]
 
     fitting = [share for share in _SHARES if choice(share).program.fits]
     if fitting:
@@ -99,7 +102,7 @@ def _of_one_ipu(compiled: Compile, search: CheckpointSearch) -> list[Choice]:
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (middle, high) if choice(middle).program.fits else (low, middle)
-    return list(known.values())
+    return list(choices.values())
 
 
 def _of_pipeline(compiled: Compile, searches: Sequence[CheckpointSearch]) -> list[Choice]:

@@ -57,9 +57,9 @@ class Copies:
     def _add(self, instruction: Instruction) -> None:
         self._current = instruction.name
         self._reach[instruction.name] = self._reached(instruction)
-        needed = self._needed(instruction)
+        names = self._needed(instruction)
         late: tuple[str, ...] = ()
-        again = [name for name in needed if name not in self._waiting]
+        again = [name for name in names if name not in self._waiting]
         if instruction.phase == "backward" and again:
             end = max(self._end_of[self._groups[name]] for name in again)
             late = tuple(name for name in instruction.operands if self._is_gradient(name, end))
@@ -67,7 +67,7 @@ class Copies:
                 # It reads values alone, such as the sign of an activation: so it can wait, too.
                 self._waiting.add(instruction.name)
                 return
-        for name in needed:
+        for name in names:
             self._emit(name, late)
         self._instructions.append(self._renamed(instruction))
 
@@ -87,23 +87,23 @@ class Copies:
 
     def _needed(self, instruction: Instruction) -> list[str]:
         """Returns values to recompute, and postponed instructions, before one; in their order."""
-        found: set[str] = set()
+        names: set[str] = set()
         if instruction.phase == "backward":
             stack = list(self._sources(instruction))
         else:
             stack = [name for name in instruction.operands if name in self._waiting]
         while stack:
             name = stack.pop()
-            if name not in found:
-                found.add(name)
+            if name not in names:
+                names.add(name)
                 stack += self._sources(self._by_name[name])
-        return sorted(found, key=self._place.__getitem__)
+        return sorted(names, key=self._place.__getitem__)
 
     def _sources(self, reader: Instruction) -> Iterator[str]:
         """Yields the operands of an instruction that are to be made for it first."""
         for name in reader.operands:
-            missing = name not in self._aliases and self._is_again(name, reader)
-            if missing or name in self._waiting:
+            is_missing = name not in self._aliases and self._is_again(name, reader)
+            if is_missing or name in self._waiting:
                 yield name
 
     def _is_again(self, name: str, reader: Instruction) -> bool:

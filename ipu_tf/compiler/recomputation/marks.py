@@ -67,8 +67,8 @@ def has_checkpoints(module: Module) -> bool:
 
 
 def _of_arrays(computation: Computation) -> Computation:
-    def step(instruction: Instruction, defined: dict[str, Instruction]) -> Instruction | str:
-        source = _passed_on(instruction, defined)
+    def step(instruction: Instruction, by_name: dict[str, Instruction]) -> Instruction | str:
+        source = _passed_on(instruction, by_name)
         if source is None or source == instruction.operands[0]:
             return instruction
         return instruction.replace(opcode=_BARRIER, operands=(source,), attributes={})
@@ -77,22 +77,22 @@ def _of_arrays(computation: Computation) -> Computation:
 
 
 def _without(computation: Computation) -> Computation:
-    def step(instruction: Instruction, defined: dict[str, Instruction]) -> Instruction | str:
-        return _passed_on(instruction, defined) or instruction
+    def step(instruction: Instruction, by_name: dict[str, Instruction]) -> Instruction | str:
+        return _passed_on(instruction, by_name) or instruction
 
     if not any(map(is_checkpoint, computation)):
         return computation
     return rewrite(computation, step)  # type: ignore[arg-type]
 
 
-def _passed_on(instruction: Instruction, defined: dict[str, Instruction]) -> str | None:
+def _passed_on(instruction: Instruction, by_name: dict[str, Instruction]) -> str | None:
     """Returns the array that a checkpoint passes on, or the part of one that was a tuple."""
     if is_checkpoint(instruction):
         (source,) = instruction.operands
-        return None if defined[source].opcode == "tuple" else source
+        return None if by_name[source].opcode == "tuple" else source
     if instruction.opcode != "get-tuple-element":
         return None
-    barrier = defined[instruction.operands[0]]
-    if not is_checkpoint(barrier) or defined[barrier.operands[0]].opcode != "tuple":
+    barrier = by_name[instruction.operands[0]]
+    if not is_checkpoint(barrier) or by_name[barrier.operands[0]].opcode != "tuple":
         return None
-    return defined[barrier.operands[0]].operands[instruction.attributes["tuple_index"]]
+    return by_name[barrier.operands[0]].operands[instruction.attributes["tuple_index"]]

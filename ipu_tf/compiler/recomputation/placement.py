@@ -113,8 +113,8 @@ class CheckpointSearch:
         Cuts are between layers, or anywhere if all instructions are of one layer.
         """
         change = np.zeros(len(self._entry) + 1, np.int64)
-        for made, (last, value_bytes) in self._crossing.items():
-            change[made + 1] += value_bytes
+        for maker, (last, value_bytes) in self._crossing.items():
+            change[maker + 1] += value_bytes
             change[last + 1] -= value_bytes
         crossing = np.cumsum(change)
         data = self._data
@@ -126,12 +126,12 @@ class CheckpointSearch:
             and self._entry[before].layer not in ("", LOSS, METRICS)
             and crossing[before + 1] > 0
         ]
-        found = layers or inner
-        if len(found) > _MOST_PLACES:
-            highest = sorted(crossing[n] for n in found)[_MOST_PLACES - 1]
-            found = [n for n in found if crossing[n] <= highest]
-            found = [found[n * len(found) // _MOST_PLACES] for n in range(_MOST_PLACES)]
-        return [0, *found, self._end]
+        places = layers or inner
+        if len(places) > _MOST_PLACES:
+            highest = sorted(crossing[n] for n in places)[_MOST_PLACES - 1]
+            places = [n for n in places if crossing[n] <= highest]
+            places = [places[n * len(places) // _MOST_PLACES] for n in range(_MOST_PLACES)]
+        return [0, *places, self._end]
 
     def _tables(self) -> None:
         """Fills the tables of segments: kept bytes, bytes at work, and cost, by its two places."""
@@ -142,13 +142,13 @@ class CheckpointSearch:
         stash, cost = _before(self._stash), _before(self._cost)
         begins = np.array(self._places)
         for index, end in enumerate(self._places):
-            kept = np.zeros(len(self._entry), np.int64)
-            apart, saved = kept.copy(), kept.copy()
-            for made, (last, value_bytes) in self._crossing.items():
-                if made < end <= last and end < self._end:
-                    kept[made], saved[made] = value_bytes, self._saved[made]
-                    apart[made] = 0 if self._stash[made] else value_bytes
-            self._keeps[:, index] = _sums(kept, begins, end)
+            kept_bytes = np.zeros(len(self._entry), np.int64)
+            apart, saved = kept_bytes.copy(), kept_bytes.copy()
+            for maker, (last, value_bytes) in self._crossing.items():
+                if maker < end <= last and end < self._end:
+                    kept_bytes[maker], saved[maker] = value_bytes, self._saved[maker]
+                    apart[maker] = 0 if self._stash[maker] else value_bytes
+            self._keeps[:, index] = _sums(kept_bytes, begins, end)
             self._works[:, index] = stash[end] - stash[begins] + _sums(apart, begins, end)
             # The last segment, which has no cut at its end, does not run twice.
             self._costs[:, index] = cost[end] - cost[begins] - _sums(saved, begins, end)
@@ -162,18 +162,20 @@ class CheckpointSearch:
     def least(self) -> Checkpoints:
         """The checkpoints with which the fewest bytes are live, the cheapest of them."""
         limits = sorted({int(total) for total in self._bounds()})
-        found = self.within(limits[bisect.bisect_left(limits, True, key=self._is_possible)])
-        assert found is not None
-        return found
+        way = self.within(limits[bisect.bisect_left(limits, True, key=self._is_possible)])
+        assert way is not None
+        return way
 
     def _is_possible(self, live_bytes: int) -> bool:
         """Returns whether some checkpoints leave at most so many bytes live."""
         end = len(self._places) - 1
         least = np.full(end, live_bytes + 1)
         least[0] = 0
-        for cut in range(1, end):
-            fits = least[:cut] + self._works[:cut, cut] <= live_bytes
-            least[cut] = min((least[:cut] + self._keeps[:cut, cut])[fits], default=live_bytes + 1)
+        for place in range(1, end):
+            fits = least[:place] + self._works[:place, place] <= live_bytes
+            least[place] = min(
+                (least[:place] + self._keeps[:place, place])[fits], default=live_bytes + 1
+            )
         return bool(np.any(least + self._works[:end, end] <= live_bytes))
 
     def _bounds(self) -> Sequence[int]:
@@ -188,20 +190,20 @@ class CheckpointSearch:
         ways: list[dict[int, _Way]] = [{} for _ in self._places]
         ways[0] = {0: _Way()}
         step = max(1, live_bytes // _KEPT_STEPS)
-        for begin, cut in itertools.combinations(range(end), 2):
-            work, keeps = int(self._works[begin, cut]), int(self._keeps[begin, cut])
-            cost = int(self._costs[begin, cut])
+        for begin, place in itertools.combinations(range(end), 2):
+            work, keeps = int(self._works[begin, place]), int(self._keeps[begin, place])
+            cost = int(self._costs[begin, place])
             for way in ways[begin].values():
                 if way.kept_bytes + work > live_bytes:
                     continue
-                longer = way.with_segment(self._places[cut], work, keeps, cost)
-                known = ways[cut].get(longer.kept_bytes // step)
-                if known is None or longer.rank < known.rank:
-                    ways[cut][longer.kept_bytes // step] = longer
+                longer = way.with_segment(self._places[place], work, keeps, cost)
+                way_so_far = ways[place].get(longer.kept_bytes // step)
+                if way_so_far is None or longer.rank < way_so_far.rank:
+                    ways[place][longer.kept_bytes // step] = longer
                 # Of a limit that is only just possible no other way may stay below it.
-                least = ways[cut].get(_LEAST)
+                least = ways[place].get(_LEAST)
                 if least is None or longer.thrift < least.thrift:
-                    ways[cut][_LEAST] = longer
+                    ways[place][_LEAST] = longer
         works = self._works[:, end]
         whole = [
             (way.cost, way.live_bytes, way.cuts, max(way.live_bytes, way.kept_bytes + int(work)))
@@ -222,8 +224,8 @@ class CheckpointSearch:
         """
         least = self.least
         limit = least.live_bytes + int(share * (self.bytes_without - least.live_bytes))
-        found = self.within(limit) or least
-        return self._layers_before(found.cuts)
+        way = self.within(limit) or least
+        return self._layers_before(way.cuts)
 
     @property
     def layers(self) -> tuple[str, ...]:

@@ -78,9 +78,9 @@ def recomputed(
     entry = plain.entry_computation
     kept = kept_values(ForwardPass(plain), groups, stage_of)
     copies = Copies(entry, groups, kept, stage_of, _sent(plain, stage_of))
-    changed = with_instructions(entry, copies.instructions())
+    computation = with_instructions(entry, copies.instructions())
     return RecomputingStep(
-        module=plain.replace(computations={**plain.computations, plain.entry: changed}),
+        module=plain.replace(computations={**plain.computations, plain.entry: computation}),
         stage_of=copies.stages,
     )
 
@@ -98,22 +98,22 @@ def _groups(
     """
     groups: dict[str, Hashable] = {}
     last = stages - 1
-    leading: set[str] = set()
+    before: set[str] = set()
     segments = by_checkpoints(forward), by_cuts(forward, cuts or ())
     regions = rematerialized(forward)
     if cuts is not None:
-        leading = before_checkpoints(
+        before = before_checkpoints(
             forward.entry, lambda name: not stage_of or stage_of.get(name) == last
         )
         furthest = max(cuts, default=0)
-        leading.update(one.name for one in forward.entry.instructions[:furthest])
+        before.update(one.name for one in forward.entry.instructions[:furthest])
     for instruction in forward.entry:
         name = instruction.name
         stage = stage_of.get(name) if stage_of else 0
         if name not in forward.recomputable or stage is None:
             continue
         region = regions.get(name, "")
-        if cuts is not None and (stage != last or name in leading):
+        if cuts is not None and (stage != last or name in before):
             groups[name] = (stage, *(found[name] for found in segments), region)
         elif region:
             groups[name] = (stage, region)
@@ -133,28 +133,32 @@ def _after_layers(forward: ForwardPass, layers: Collection[str]) -> set[int]:
         while path:
             last[path] = place + 1
             path = path.rpartition("/")[0]
-    found = {layer: [p for p in last if f"/{p}".endswith(f"/{layer}")] for layer in layers}
-    unclear = [layer for layer, paths in found.items() if layer not in last and len(paths) != 1]
+    paths_of_layers = {
+        layer: [p for p in last if f"/{p}".endswith(f"/{layer}")] for layer in layers
+    }
+    unclear = [
+        layer for layer, paths in paths_of_layers.items() if layer not in last and len(paths) != 1
+    ]
     if unclear:
-        known = ", ".join(sorted(last, key=last.__getitem__))
+        names = ", ".join(sorted(last, key=last.__getitem__))
         raise ValueError(
             f"Activations cannot be kept after {', '.join(map(repr, unclear))}: the forward pass "
-            f"does not have one layer of that name. It has {known}. Received: {list(layers)!r}."
+            f"does not have one layer of that name. It has {names}. Received: {list(layers)!r}."
         )
-    return {last[layer if layer in last else paths[0]] for layer, paths in found.items()}
+    return {last[layer if layer in last else paths[0]] for layer, paths in paths_of_layers.items()}
 
 
 def _sent(module: Module, stage_of: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
     """Returns the values that each stage hands to others in its forward pass."""
-    sent: dict[int, dict[str, None]] = {}
+    names_of_stages: dict[int, dict[str, None]] = {}
     by_name = module.entry_computation.by_name()
     for reader in module.entry_computation:
         stage = stage_of.get(reader.name)
         for name in reader.operands:
-            made = stage_of.get(name)
+            source = stage_of.get(name)
             value = by_name[name]
-            crosses = made is not None and stage is not None and made != stage
+            crosses = source is not None and stage is not None and source != stage
             is_result = value.phase == "forward" and value.opcode != "parameter"
-            if made is not None and crosses and is_result:
-                sent.setdefault(made, {})[name] = None
-    return {stage: tuple(names) for stage, names in sent.items()}
+            if source is not None and crosses and is_result:
+                names_of_stages.setdefault(source, {})[name] = None
+    return {stage: tuple(names) for stage, names in names_of_stages.items()}

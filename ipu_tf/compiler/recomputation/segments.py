@@ -32,20 +32,20 @@ class ForwardPass:
         self.entry = module.entry_computation
         self.read_by = self.entry.users
         effects = with_side_effects(module)
-        changing, lasting = _parameters(module)
+        states, constants = _parameters(module)
         self.recomputable: set[str] = set()
         self.floating: set[str] = set()
         for instruction in self.entry:
             fixed = instruction.opcode in _FIXED or has_side_effect(instruction, effects)
             if instruction.opcode in ("constant", "iota"):
-                lasting.add(instruction.name)
+                constants.add(instruction.name)
             # The state changes until the backward pass: what reads a seed is kept.
-            reads_state = not changing.isdisjoint(instruction.operands)
+            reads_state = not states.isdisjoint(instruction.operands)
             if fixed or reads_state or not self.is_forward(instruction):
                 continue
             self.recomputable.add(instruction.name)
-            if lasting.issuperset(instruction.operands):
-                lasting.add(instruction.name)
+            if constants.issuperset(instruction.operands):
+                constants.add(instruction.name)
                 self.floating.add(instruction.name)
 
     def is_forward(self, instruction: Instruction) -> bool:
@@ -53,37 +53,37 @@ class ForwardPass:
         root = instruction.name == self.entry.root
         return instruction.phase == "forward" and not root
 
-    def with_floating(self, found: dict[str, int]) -> dict[str, int]:
+    def with_floating(self, segments: dict[str, int]) -> dict[str, int]:
         """Returns the segments of instructions; floating ones are where they are first read."""
         for instruction in reversed(self.entry.instructions):
             if instruction.name in self.floating:
-                readers = [r.name for r in self.read_by[instruction.name] if r.name in found]
+                readers = [r.name for r in self.read_by[instruction.name] if r.name in segments]
                 if readers:
-                    found[instruction.name] = min(found[name] for name in readers)
-        return found
+                    segments[instruction.name] = min(segments[name] for name in readers)
+        return segments
 
 
 def _parameters(module: Module) -> tuple[set[str], set[str]]:
     """Returns the parameters of states that the step changes, and those that are always there."""
-    changing, lasting = set(), set()
+    states, constants = set(), set()
     for instruction in module.entry_computation:
         if instruction.opcode == "parameter":
             parameter = module.parameters[instruction.attributes["parameter_number"]]
             if parameter.role == "state" and parameter.updated_by is not None:
-                changing.add(instruction.name)
+                states.add(instruction.name)
             elif parameter.role not in ("input", "host", "link"):
-                lasting.add(instruction.name)
-    return changing, lasting
+                constants.add(instruction.name)
+    return states, constants
 
 
 def by_checkpoints(forward: ForwardPass) -> dict[str, int]:
     """Returns the segment of each instruction of the forward pass: the checkpoints before it."""
-    found: dict[str, int] = {}
+    segments: dict[str, int] = {}
     for instruction in forward.entry:
         if forward.is_forward(instruction):
-            before = max((found.get(name, 0) for name in instruction.operands), default=0)
-            found[instruction.name] = before + marks.is_checkpoint(instruction)
-    return forward.with_floating(found)
+            before = max((segments.get(name, 0) for name in instruction.operands), default=0)
+            segments[instruction.name] = before + marks.is_checkpoint(instruction)
+    return forward.with_floating(segments)
 
 
 def by_cuts(forward: ForwardPass, cuts: Collection[int]) -> dict[str, int]:
@@ -93,13 +93,13 @@ def by_cuts(forward: ForwardPass, cuts: Collection[int]) -> dict[str, int]:
         forward: The forward pass.
         cuts: Places in the entry's order; a segment ends before the instruction at each of them.
     """
-    found: dict[str, int] = {}
+    segments: dict[str, int] = {}
     segment = 0
     for place, instruction in enumerate(forward.entry):
         segment += place in cuts
         if forward.is_forward(instruction):
-            found[instruction.name] = segment
-    return forward.with_floating(found)
+            segments[instruction.name] = segment
+    return forward.with_floating(segments)
 
 
 def rematerialized(forward: ForwardPass) -> dict[str, str]:
@@ -133,12 +133,12 @@ def before_checkpoints(entry: Computation, within: Callable[[str], bool]) -> set
         entry: The entry of a step.
         within: Maps the name of an instruction to whether it counts.
     """
-    leading: set[str] = set()
+    names: set[str] = set()
     for instruction in reversed(entry.instructions):
-        leads = instruction.name in leading or marks.is_checkpoint(instruction)
+        leads = instruction.name in names or marks.is_checkpoint(instruction)
         if leads and within(instruction.name):
-            leading.update(instruction.operands)
-    return leading
+            names.update(instruction.operands)
+    return names
 
 
 def kept_values(
@@ -151,14 +151,14 @@ def kept_values(
         groups: The groups of instructions that are recomputed together, by their names.
         stage_of: Stage of each instruction: a stage that sends a value to another keeps none.
     """
-    kept: set[str] = set()
+    names: set[str] = set()
     for instruction in forward.entry:
         name = instruction.name
         group, stage = groups.get(name), stage_of.get(name)
         for reader in forward.read_by[name]:
             here = forward.is_forward(reader) and stage_of.get(reader.name, stage) == stage
             if here and groups.get(reader.name) != group:
-                kept.add(name)
+                names.add(name)
         if group is None:
-            kept.add(name)
-    return kept
+            names.add(name)
+    return names

@@ -38,10 +38,10 @@ def slic_cycles(work: ContractionWork, target: Target) -> Count:
     pieces = work.tap_rows * ceil_div(ceil_div(work.taps, work.tap_rows), SLIC_COLUMNS)
     items, positions = work.items_of_slowest_worker(target)
     row = _ROW_SLOTS + _row_slots(positions, work.stride)
-    merged = 2 + 2 * items * positions if work.partials == "float16" else 0
+    merged_sums = 2 + 2 * items * positions if work.partials == "float16" else 0
     worker = _WORKER_SLOTS + _PASSES * items * row
     piece = _PIECE_CYCLES + _WEIGHT_CYCLES + barrel_cycles(_REARRANGE_SLOTS + worker, target)
-    return _VERTEX_CYCLES + packs * (pieces * piece + barrel_cycles(merged, target))
+    return _VERTEX_CYCLES + packs * (pieces * piece + barrel_cycles(merged_sums, target))
 
 
 def _row_slots(positions: Count, stride: int) -> Count:

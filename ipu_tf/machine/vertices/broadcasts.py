@@ -91,12 +91,14 @@ def by_channels(
     loops = ceil_div(np.minimum(channels, FEATURE_GROUP), loop.channels)
     positions = np.maximum(1, ceil_div(elements, channels))
     shared = slowest_share(positions, target)
-    looped = np.where(shared > 1, loop.begin + loop.position * shared, loop.single)
-    together = groups * (loop.start + loops * looped)
+    loop_slots = np.where(shared > 1, loop.begin + loop.position * shared, loop.single)
+    together = groups * (loop.start + loops * loop_slots)
     own = slowest_share(groups * positions, target)
-    met = ceil_div(own, positions)
-    looped = np.where(own > met, loop.begin * met + loop.position * own, loop.single * met)
-    apart = _SHARED_OUT_START_SLOTS + loop.edge * met + loops * looped
+    periods = ceil_div(own, positions)
+    loop_slots = np.where(
+        own > periods, loop.begin * periods + loop.position * own, loop.single * periods
+    )
+    apart = _SHARED_OUT_START_SLOTS + loop.edge * periods + loops * loop_slots
     slots = np.where(groups <= _VERTICES_OF_ALL_WORKERS, together, apart)
     cycles = _SUPERVISOR_CYCLES + barrel_cycles(slots, target)
     name = f"{opcode}_by_channels".replace(" ", "_")

@@ -34,10 +34,10 @@ def convert(elements: Count, source: str, result: str, target: Target) -> Vertex
         result: Type to write.
         target: The machine.
     """
-    read = ceil_div(elements, vector_elements(source))
-    written = ceil_div(elements, vector_elements(result))
+    loads = ceil_div(elements, vector_elements(source))
+    stores = ceil_div(elements, vector_elements(result))
     if {FAMILY[source], FAMILY[result]} <= _VECTOR_CASTS:
-        items, slots = np.maximum(read, written), 1
+        items, slots = np.maximum(loads, stores), 1
     else:
         items, slots = elements, _SCALAR_CAST_SLOTS
     cycles = _CAST_SUPERVISOR_CYCLES + dealt_cycles(

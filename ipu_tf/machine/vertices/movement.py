@@ -61,11 +61,11 @@ def copy(elements: Count, dtype: str, target: Target, *, piece_elements: Count =
         target: The machine.
         piece_elements: Elements that lie side by side both before and after; 0 for all of them.
     """
-    moving = np.asarray(elements) * dtype_bytes(dtype)
+    moved_bytes = np.asarray(elements) * dtype_bytes(dtype)
     piece = np.asarray(piece_elements) * dtype_bytes(dtype)
-    piece = np.asarray(np.where(piece > 0, piece, np.maximum(moving, 1)))
-    pieces = ceil_div(moving, piece)
-    cycles = _COPY_START_CYCLES + pieces + moving * _copy_cycles_per_byte(piece, moving)
+    piece = np.asarray(np.where(piece > 0, piece, np.maximum(moved_bytes, 1)))
+    pieces = ceil_div(moved_bytes, piece)
+    cycles = _COPY_START_CYCLES + pieces + moved_bytes * _copy_cycles_per_byte(piece, moved_bytes)
     return vertex("copy", dtype, elements, cycles, pointers=3, bundles=30)
 
 
@@ -107,7 +107,7 @@ def dynamic_update(slice_elements: Count, slices: Count, dtype: str, target: Tar
     return _slices("dynamic_update", slice_elements, slices, dtype, target, _SLOTS_PER_VECTOR)
 
 
-def _copy_cycles_per_byte(piece: NDArray[np.int64], moving: Count) -> NDArray[np.float64]:
+def _copy_cycles_per_byte(piece: NDArray[np.int64], moved_bytes: Count) -> NDArray[np.float64]:
     """Returns the rate for pieces of so many bytes: that of the widest unit that divides them.
 
     Of pieces of an odd number of halves only the first starts at a word, however long they are. A
@@ -115,7 +115,7 @@ def _copy_cycles_per_byte(piece: NDArray[np.int64], moving: Count) -> NDArray[np
     """
     halves = np.where(piece % 2 == 0, _CYCLES_PER_BYTE_IN_HALVES, 2 * _CYCLES_PER_BYTE_IN_HALVES)
     narrow = np.where(piece % 4 == 0, _CYCLES_PER_BYTE_IN_WORDS, halves)
-    is_single = (piece >= moving) & (piece >= 4 * VECTOR_BYTES)
+    is_single = (piece >= moved_bytes) & (piece >= 4 * VECTOR_BYTES)
     by_vectors = (piece % VECTOR_BYTES == 0) | is_single
     return np.where(by_vectors, 1 / _COPY_BYTES_PER_CYCLE, narrow)
 

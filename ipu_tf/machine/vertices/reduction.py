@@ -58,7 +58,7 @@ def reduce(
     outputs, depth = np.asarray(outputs), np.asarray(depth)
     width, slots = _vector(dtype, interleaved)
     rows = _rows(outputs, width)
-    cut = _is_cut(rows, depth, target)
+    is_cut = _is_cut(rows, depth, target)
 
     def row_vectors(count: Count) -> Count:
         """Vectors that a row loads to reduce so many operands."""
@@ -66,13 +66,15 @@ def reduce(
 
     whole = _pass_cycles(slowest_share(rows, target), row_vectors(depth), slots, target)
     pieces = _pass_cycles(rows, row_vectors(slowest_share(depth, target)), slots, target)
-    joined = _pass_cycles(slowest_share(rows, target), row_vectors(target.workers), slots, target)
+    join_cycles = _pass_cycles(
+        slowest_share(rows, target), row_vectors(target.workers), slots, target
+    )
     return vertex(
         "reduce",
         dtype,
         outputs * (depth > 1),
-        operands * np.where(cut, pieces + joined, whole),
-        pointers=(2 + 2 * operands) * (1 + cut),
+        operands * np.where(is_cut, pieces + join_cycles, whole),
+        pointers=(2 + 2 * operands) * (1 + is_cut),
         bundles=60 * operands,
     )
 

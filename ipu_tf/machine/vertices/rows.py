@@ -95,9 +95,9 @@ def multi_update(
     return _vertex(name, row_elements, offsets, dtype, barrel_cycles(slots, target))
 
 
-def _visit_slots(offsets: Count, held: Count, rows: Count, hit: Count, miss: int) -> Count:
+def _visit_slots(offsets: Count, own_rows: Count, rows: Count, hit: Count, miss: int) -> Count:
     """Returns the slots in which a worker visits offsets, of which a share is of its rows."""
-    hits = np.minimum(offsets, ceil_div(as_counts(offsets) * held, rows))
+    hits = np.minimum(offsets, ceil_div(as_counts(offsets) * own_rows, rows))
     return hits * hit + (offsets - hits) * miss
 
 

@@ -68,10 +68,10 @@ def top_k(elements: Count, k: Count, dtype: str, target: Target, *, values: int 
     each element that stays.
     """
     dtype_bytes(dtype)
-    kept = np.minimum(np.asarray(k), elements)
-    levels = np.ceil(np.log2(np.maximum(kept, 2)))
+    largest = np.minimum(np.asarray(k), elements)
+    levels = np.ceil(np.log2(np.maximum(largest, 2)))
     looks = _PAIR_SLOTS * np.asarray(slowest_share(elements, target))
-    keeps = _pair_slots(values) * kept * levels
+    keeps = _pair_slots(values) * largest * levels
     cycles = barrel_cycles(_START_SLOTS + looks + keeps, target)
     return vertex("top_k", dtype, elements, cycles, pointers=4 + values, bundles=80)
 

@@ -167,8 +167,8 @@ class SuperstepMaker:
             exchange_bytes=size,
             tiles=TileFigures.of(
                 compute=nothing,
-                received=shares if kind.brings_data else nothing,
-                sent=nothing if kind.brings_data else shares,
+                received_bytes=shares if kind.brings_data else nothing,
+                sent_bytes=nothing if kind.brings_data else shares,
                 compute_cycles=0,
                 exchange_cycles=0,
             ),
@@ -237,8 +237,8 @@ class SuperstepMaker:
             exchange_bytes=int(moved.received.sum()),
             tiles=TileFigures.of(
                 compute=compute,
-                received=moved.received,
-                sent=moved.sent,
+                received_bytes=moved.received,
+                sent_bytes=moved.sent,
                 compute_cycles=slowest,
                 exchange_cycles=exchanging,
             ),

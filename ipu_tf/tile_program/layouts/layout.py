@@ -156,8 +156,8 @@ def overlaps(source: Axis, other: Axis) -> int:
     begins, bounds = part_begins(source), part_begins(other)
     first = np.searchsorted(begins, bounds, side="right")
     last = np.searchsorted(begins, np.append(bounds[1:], other.extent) - 1, side="right")
-    met = (last - first + 1).reshape(other.steps, -1).sum(axis=0)
-    return min(source.coordinates, int(met.max()))
+    overlap_counts = (last - first + 1).reshape(other.steps, -1).sum(axis=0)
+    return min(source.coordinates, int(overlap_counts.max()))
 
 
 @lru_cache(maxsize=_CACHED)
@@ -196,8 +196,8 @@ def tile_counts(layout: BlockLayout) -> NDArray[np.int64]:
     for number in layout.order:
         axis = layout.axes[number]
         lengths = np.diff(np.append(part_begins(axis), axis.extent))
-        held = lengths.reshape(axis.steps, axis.coordinates).sum(axis=0)
-        counts = np.multiply.outer(counts, held).ravel()
+        part_elements = lengths.reshape(axis.steps, axis.coordinates).sum(axis=0)
+        counts = np.multiply.outer(counts, part_elements).ravel()
     whole = (axis.extent for number, axis in enumerate(layout.axes) if number not in layout.order)
     counts = counts * math.prod(whole)
     piece = as_counts(ceil_div(counts, layout.share))[:, np.newaxis]

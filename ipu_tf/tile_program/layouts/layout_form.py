@@ -24,18 +24,18 @@ def blocks(axes: Sequence[Axis], *, order: Sequence[int] = (), share: int = 1) -
     """
     numbered = list(order) or list(range(len(axes)))
     share = min(share, math.prod(axis.part_elements for axis in axes))
-    found = [
+    runs = [
         _AxisRun(axis=_plain(axis, share), first=numbered.index(number))
         for number, axis in enumerate(axes)
         if axis.extent > 1
     ]
-    found = _merged(found)
+    runs = _merged(runs)
     if share > 1:
-        found, share = _without_share(found, share)
-        found = _merged(found)
-    cut = [place for place, one in enumerate(found) if one.axis.coordinates > 1]
-    cut.sort(key=lambda place: found[place].first)
-    return BlockLayout(axes=tuple(one.axis for one in found), order=tuple(cut), share=share)
+        runs, share = _without_share(runs, share)
+        runs = _merged(runs)
+    cut_places = [place for place, one in enumerate(runs) if one.axis.coordinates > 1]
+    cut_places.sort(key=lambda place: runs[place].first)
+    return BlockLayout(axes=tuple(one.axis for one in runs), order=tuple(cut_places), share=share)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -71,19 +71,19 @@ def _plain(axis: Axis, share: int) -> Axis:
     return dataclasses.replace(axis, grain=1) if axis.parts == 1 or even else axis
 
 
-def _merged(found: Sequence[_AxisRun]) -> list[_AxisRun]:
+def _merged(runs: Sequence[_AxisRun]) -> list[_AxisRun]:
     """Returns axes with neighbours joined wherever that loses no information."""
-    cut = sorted(one.first for one in found if one.axis.coordinates > 1)
-    merged: list[_AxisRun] = []
-    for one in found:
-        place = cut.index(one.first) if one.axis.coordinates > 1 else -1
+    positions = sorted(one.first for one in runs if one.axis.coordinates > 1)
+    result: list[_AxisRun] = []
+    for one in runs:
+        place = positions.index(one.first) if one.axis.coordinates > 1 else -1
         one = _AxisRun(axis=one.axis, first=place, last=place)
-        joined = _joined(merged[-1], one) if merged else None
-        if joined is None:
-            merged.append(one)
+        both = _joined(result[-1], one) if result else None
+        if both is None:
+            result.append(one)
         else:
-            merged[-1] = joined
-    return merged
+            result[-1] = both
+    return result
 
 
 def _joined(outer: _AxisRun, inner: _AxisRun) -> _AxisRun | None:
@@ -100,23 +100,23 @@ def _joined(outer: _AxisRun, inner: _AxisRun) -> _AxisRun | None:
     return None
 
 
-def _without_share(found: list[_AxisRun], share: int) -> tuple[list[_AxisRun], int]:
+def _without_share(runs: list[_AxisRun], share: int) -> tuple[list[_AxisRun], int]:
     """Returns axes cut further where tiles share blocks, and the number of tiles that still share.
 
     Tiles that share a block have whole rows of it wherever their number divides the rows.
     """
-    if len(found) == 1 and found[0].axis.parts == 1:
-        return [_AxisRun(axis=linear(found[0].axis.extent, share).axes[0], first=0)], 1
-    fastest = max(one.last for one in found)
-    found = list(found)
-    for place, one in enumerate(found):
+    if len(runs) == 1 and runs[0].axis.parts == 1:
+        return [_AxisRun(axis=linear(runs[0].axis.extent, share).axes[0], first=0)], 1
+    fastest = max(one.last for one in runs)
+    runs = list(runs)
+    for place, one in enumerate(runs):
         axis, rows = one.axis, one.axis.part_elements
         if rows == 1:
             continue
         is_last = axis.coordinates == 1 or one.last == fastest
         if axis.steps > 1 or not axis.is_even or not is_last or share == 1:
             break
-        inner = found[place + 1 :]
+        inner = runs[place + 1 :]
         if rows % share == 0:
             further = share
         elif share % rows == 0 and _divides(share // rows, inner):
@@ -126,10 +126,10 @@ def _without_share(found: list[_AxisRun], share: int) -> tuple[list[_AxisRun], i
         if axis.coordinates == 1:
             fastest += 1
             one = _AxisRun(axis=axis, first=fastest, last=fastest)
-        cut = Axis(extent=axis.extent, parts=axis.parts * further)
-        found[place] = dataclasses.replace(one, axis=cut)
+        further_axis = Axis(extent=axis.extent, parts=axis.parts * further)
+        runs[place] = dataclasses.replace(one, axis=further_axis)
         share //= further
-    return found, share
+    return runs, share
 
 
 def _divides(share: int, inner: Sequence[_AxisRun]) -> bool:

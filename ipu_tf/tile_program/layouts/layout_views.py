@@ -50,8 +50,8 @@ def split(layout: BlockLayout, dims: tuple[int, ...]) -> tuple[BlockLayout, tupl
             owners.append(owner)
             rest = inner
     order = [place for number in layout.order for place in order_of[number]]
-    cut = tuple(place for place in order if axes[place].coordinates > 1)
-    return BlockLayout(axes=tuple(axes), order=cut, share=layout.share), tuple(owners)
+    cut_places = tuple(place for place in order if axes[place].coordinates > 1)
+    return BlockLayout(axes=tuple(axes), order=cut_places, share=layout.share), tuple(owners)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -75,10 +75,10 @@ def transposed(
     own order: the borders of the pieces are right, their tiles are not. None if the view has no
     blocks, because parts end within rows.
     """
-    found = split(layout, tuple(dims))
-    if found is None:
+    pieces = split(layout, tuple(dims))
+    if pieces is None:
         return None
-    apart, owners = found
+    apart, owners = pieces
     places = [place for axis in permutation for place, owner in enumerate(owners) if owner == axis]
     axes = [apart.axes[place] for place in places]
     return blocks(axes, order=_renumbered(apart, places), share=layout.share)
@@ -86,10 +86,10 @@ def transposed(
 
 def keeps_reversed(layout: BlockLayout, dims: Sequence[int], reversed_: Sequence[int]) -> bool:
     """Returns whether every element stays on its tile if dimensions are reversed."""
-    found = split(layout, tuple(dims))
-    if found is None or layout.share > 1:
+    pieces = split(layout, tuple(dims))
+    if pieces is None or layout.share > 1:
         return False
-    apart, owners = found
+    apart, owners = pieces
     return all(
         axis.coordinates == 1
         for axis, owner in zip(apart.axes, owners, strict=True)
@@ -101,10 +101,10 @@ def reduced(
     layout: BlockLayout, dims: Sequence[int], reduced_: Sequence[int]
 ) -> BlockLayout | None:
     """Returns the layout without some dimensions; None if they are cut, or have no borders."""
-    found = split(layout, tuple(dims))
-    if found is None or layout.share > 1:
+    pieces = split(layout, tuple(dims))
+    if pieces is None or layout.share > 1:
         return None
-    apart, owners = found
+    apart, owners = pieces
     places = [place for place, owner in enumerate(owners) if owner not in reduced_]
     if any(place not in places for place in apart.order):
         return None
@@ -122,10 +122,10 @@ def resized(layout: BlockLayout, dims: Sequence[int], extents: Sequence[int]) ->
     Returns:
         The layout; None if a dimension of another extent is cut in several ways.
     """
-    found = split(layout, tuple(dims))
-    if found is None or layout.share > 1 or len(dims) != len(extents):
+    pieces = split(layout, tuple(dims))
+    if pieces is None or layout.share > 1 or len(dims) != len(extents):
         return None
-    apart, owners = found
+    apart, owners = pieces
     axes = []
     for axis, owner in zip(apart.axes, owners, strict=True):
         if extents[owner] == dims[owner]:
@@ -142,9 +142,9 @@ def resized(layout: BlockLayout, dims: Sequence[int], extents: Sequence[int]) ->
 
 def _renumbered(layout: BlockLayout, places: Sequence[int]) -> list[int]:
     """Returns the order of some axes of a layout, cut ones first, as numbers among them."""
-    cut = [place for place in layout.order if place in places]
-    uncut = [place for place in places if place not in cut]
-    return [list(places).index(place) for place in (*cut, *uncut)]
+    cut_places = [place for place in layout.order if place in places]
+    uncut_places = [place for place in places if place not in cut_places]
+    return [list(places).index(place) for place in (*cut_places, *uncut_places)]
 
 
 def _divided(axis: Axis, outer: int) -> tuple[Axis, Axis] | None:
@@ -153,8 +153,8 @@ def _divided(axis: Axis, outer: int) -> tuple[Axis, Axis] | None:
     if axis.parts == 1:
         return Axis(extent=outer), Axis(extent=row)
     if axis.grain % row == 0:
-        cut = Axis(extent=outer, parts=axis.parts, grain=axis.grain // row, steps=axis.steps)
-        return cut, Axis(extent=row)
+        outer_axis = Axis(extent=outer, parts=axis.parts, grain=axis.grain // row, steps=axis.steps)
+        return outer_axis, Axis(extent=row)
     if not axis.is_even or axis.grain > 1:
         return None
     if axis.part_elements % row == 0:

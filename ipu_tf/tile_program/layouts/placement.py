@@ -43,16 +43,16 @@ class Placement:
                 raise ValueError(
                     f"Placement.{name} must be at least {least}. Received: {getattr(self, name)!r}."
                 )
-        cut = self.layout
-        if isinstance(cut, BlockLayout) and (cut.elements, cut.tiles) != (
+        blocks = self.layout
+        if isinstance(blocks, BlockLayout) and (blocks.elements, blocks.tiles) != (
             self.elements,
             self.tiles,
         ):
             raise ValueError(
                 f"Placement.layout must be of its {self.elements} elements on {self.tiles} tiles. "
-                f"Received: {cut.elements} elements on {cut.tiles} tiles, {cut!r}."
+                f"Received: {blocks.elements} elements on {blocks.tiles} tiles, {blocks!r}."
             )
-        if isinstance(cut, BlockLayout) and cut == linear(self.elements, self.tiles):
+        if isinstance(blocks, BlockLayout) and blocks == linear(self.elements, self.tiles):
             object.__setattr__(self, "layout", LINEAR)
 
     @property

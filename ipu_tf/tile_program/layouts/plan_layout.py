@@ -51,10 +51,10 @@ def dimensions_layout(
     axes: list[Axis] = []
     names: list[str] = []
     for extent, splits in dimensions:
-        cut = _axes(extent, splits, shape, plan)
-        if cut is None:
+        axes_of_dimension = _axes(extent, splits, shape, plan)
+        if axes_of_dimension is None:
             return None
-        axes += cut
+        axes += axes_of_dimension
         names += splits
     ranked = shape.part_order
     order = sorted(range(len(axes)), key=lambda place: ranked.index(names[place]))

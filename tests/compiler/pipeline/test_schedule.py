@@ -78,7 +78,7 @@ def test_what_waits_is_what_a_count_finds(schedule, training):
         if first >= last:
             continue
         waiting = waiting_micro_batches(
-            schedule, stages=stages, training=training, made=made, read=read
+            schedule, stages=stages, training=training, maker=made, reader=read
         )
         assert waiting == in_store(schedule, stages, training, made, read), (made, read)
 
@@ -87,7 +87,7 @@ def test_what_waits_is_what_a_count_finds(schedule, training):
 def test_a_stage_keeps_as_many_micro_batches_as_its_distance_from_the_end(schedule, factor):
     depths = [
         waiting_micro_batches(
-            schedule, stages=4, training=True, made=(stage, "forward"), read=(stage, "backward")
+            schedule, stages=4, training=True, maker=(stage, "forward"), reader=(stage, "backward")
         )
         for stage in range(4)
     ]

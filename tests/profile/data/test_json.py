@@ -110,8 +110,8 @@ def with_tiles():
     """The report of a program whose first superstep has the figures of its four tiles."""
     tiles = TileFigures.of(
         compute=np.zeros(4, np.int64),
-        received=np.array([8, 8, 8, 0]),
-        sent=np.zeros(4, np.int64),
+        received_bytes=np.array([8, 8, 8, 0]),
+        sent_bytes=np.zeros(4, np.int64),
         compute_cycles=0,
         exchange_cycles=0,
     )

@@ -69,15 +69,15 @@ def collective(
 def _results(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> tuple[Placement, ...]:
-    found = tuple(arrays(instruction.type))
+    result_arrays = tuple(arrays(instruction.type))
     if instruction.opcode in _SAME_SHAPE:
         return tuple(
             like(operand, array)
             if operand.elements == array.elements and operand.repeats is None
             else spread(array, context)
-            for operand, array in zip(operands, found, strict=False)
+            for operand, array in zip(operands, result_arrays, strict=False)
         )
-    return tuple(spread(array, context) for array in found)
+    return tuple(spread(array, context) for array in result_arrays)
 
 
 def _group_size(instruction: Instruction) -> int:

@@ -35,28 +35,32 @@ def transfer(
     """
     results = tuple(spread(array, context) for array in arrays(instruction.type))
     system, target = _system(instruction, context), context.target
-    moved = [size for size in (_bytes(operands), _bytes(results)) if size]
+    transfers = [size for size in (_bytes(operands), _bytes(results)) if size]
     ipus = context.options.host_ipus
-    cycles = sum(host.transfer_cycles(system, ipus * size, ipus) for size in moved)
+    cycles = sum(host.transfer_cycles(system, ipus * size, ipus) for size in transfers)
     feed, tiles = instruction.opcode in _FEEDS, context.options.io_tiles
     work = HostWork(tiles=target.tiles, operands=tuple(operands), results=results)
     if tiles and feed:
         step = Superstep(
             name=instruction.opcode,
-            sync_cycles=len(moved) * target.sync_cycles,
-            exchange_cycles=sum(io_tiles.exchange_cycles(size, tiles, target) for size in moved),
+            sync_cycles=len(transfers) * target.sync_cycles,
+            exchange_cycles=sum(
+                io_tiles.exchange_cycles(size, tiles, target) for size in transfers
+            ),
             overlapped_cycles=cycles,
-            exchange_bytes=sum(moved),
+            exchange_bytes=sum(transfers),
             work=work,
         )
     else:
-        parts = [host.feed_cycles(system, size, ipus) for size in moved] if feed else [(cycles, 0)]
+        parts = (
+            [host.feed_cycles(system, size, ipus) for size in transfers] if feed else [(cycles, 0)]
+        )
         step = Superstep(
             name=instruction.opcode,
             sync_cycles=target.sync_cycles,
             host_cycles=sum(waited for waited, _ in parts),
             ahead_cycles=sum(ahead for _, ahead in parts),
-            exchange_bytes=sum(moved),
+            exchange_bytes=sum(transfers),
             work=work,
         )
     return LoweredInstruction(supersteps=(step,), results=results)

@@ -38,9 +38,9 @@ def gather(
     replica's share alone does.
     """
     own, result = operands[0], operands[1].stored
-    gathered = spread(array_of(instruction), context)
+    whole = spread(array_of(instruction), context)
     if instruction.attributes["gathered"]:
-        traffic = move(gathered, result)
+        traffic = move(whole, result)
     else:
         traffic = collect(own, received_elements=own.tile_elements, tiles=own.tiles)
     stage = ComputeStage(name="gather", where=result, traffic=traffic)

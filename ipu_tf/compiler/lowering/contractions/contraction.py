@@ -58,21 +58,21 @@ def contraction(
     result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
     traffic, fetched = NOTHING, _partial_messages(shape, plan)
     for number, operand in enumerate(operands):
-        wanted = operand_array(instruction, number, context)
-        layout = plan_layout(instruction, wanted, _SIDES[number], shape, plan)
+        source_array = operand_array(instruction, number, context)
+        layout = plan_layout(instruction, source_array, _SIDES[number], shape, plan)
         home = _home(operand, layout, min(plan.tiles, context.target.tiles))
-        moved = _fetched(move(operand, home), number, shape)
-        if moved.rearranged_cycles and _is_viewed(number, shape, plan):
-            moved = dataclasses.replace(
-                moved, rearranged_cycles=_viewed_cycles(operand, home, moved)
+        operand_traffic = _fetched(move(operand, home), number, shape)
+        if operand_traffic.rearranged_cycles and _is_viewed(number, shape, plan):
+            operand_traffic = dataclasses.replace(
+                operand_traffic, rearranged_cycles=_viewed_cycles(operand, home, operand_traffic)
             )
-        traffic += moved
+        traffic += operand_traffic
         fetched += _operand_messages(operand, home, number, shape, plan)
     memory = _memory(shape, plan, context.target)
-    turning = supersteps(transpositions(instruction, operands, context), context.target)
+    transposition_steps = supersteps(transpositions(instruction, operands, context), context.target)
     products_of_plan = _supersteps(shape, plan, result.first_tile, traffic, context.target)
     return LoweredInstruction(
-        supersteps=(*turning, *products_of_plan),
+        supersteps=(*transposition_steps, *products_of_plan),
         results=(result,),
         scratch=_footprints(result.first_tile, memory.tiles, _scratch_bytes(memory)),
         exchange_buffers=_footprints(result.first_tile, memory.tiles, memory.operand_bytes),
@@ -160,22 +160,22 @@ def _is_viewed(number: int, shape: OpShape, plan: Plan) -> bool:
     return _tile_parts(plan, readers) <= _MOST_READERS_OF_A_VIEW
 
 
-def _fetched(moved: Traffic, number: int, shape: OpShape) -> Traffic:
+def _fetched(traffic: Traffic, number: int, shape: OpShape) -> Traffic:
     """Returns the traffic of an operand without the pixels that strided windows skip.
 
     Pieces of skipped and of read pixels are the same: messages do not become fewer.
     """
     share = 1.0 if number else shape.left_read_share
-    return moved if share == 1 else moved.part(share)
+    return traffic if share == 1 else traffic.part(share)
 
 
-def _viewed_cycles(operand: Placement, home: Placement, moved: Traffic) -> int:
+def _viewed_cycles(operand: Placement, home: Placement, traffic: Traffic) -> int:
     """Returns the cycles in which tiles put together what they fetched: halves of words alone.
 
     An exchange leaves whole words where they belong.
     """
     piece_bytes = common_run(operand, home) * operand.element_bytes
-    return moved.rearranged_cycles if piece_bytes % _WORD_BYTES else 0
+    return traffic.rearranged_cycles if piece_bytes % _WORD_BYTES else 0
 
 
 def _operand_messages(
@@ -186,11 +186,11 @@ def _operand_messages(
     Tiles that read the same block listen together. A window that reaches into the blocks around it
     meets more pieces in proportion to the extra elements, and at least one of each block.
     """
-    cut = home.blocks
-    if cut is None:
+    blocks = home.blocks
+    if blocks is None:
         messages = Traffic(received=unknown_met(operand.tiles), sent=unknown_met(home.tiles))
     else:
-        messages = met_by(operand, dataclasses.replace(cut, share=1))
+        messages = met_by(operand, dataclasses.replace(blocks, share=1))
     if number:
         return messages
     blocks_met, ratio = shape.halo(largest_block(shape, plan.splits, plan.grain))
@@ -202,8 +202,8 @@ def _partial_messages(shape: OpShape, plan: Plan) -> Traffic:
     """Returns the messages that add up partials, in stages if there are many."""
     depth = _tile_parts(plan, shape.reduction_splits)
     stages = 1 + sum(depth >= least for least in STAGED_DEPTHS)
-    met = stages * math.ceil(depth ** (1 / stages)) if depth > 1 else 0
-    return Traffic(received=met, sent=met)
+    messages = stages * math.ceil(depth ** (1 / stages)) if depth > 1 else 0
+    return Traffic(received=messages, sent=messages)
 
 
 def _tile_parts(plan: Plan, names: Sequence[str]) -> int:
@@ -223,14 +223,14 @@ def _supersteps(
     if traffic == NOTHING:
         return tuple(steps)
     alone = exchange_cycles(traffic, target)
-    moving = dataclasses.replace(work, routes=traffic.routes)
+    routed_work = dataclasses.replace(work, routes=traffic.routes)
     for number, step in enumerate(steps):
         if step.exchange_cycles:
             steps[number] = dataclasses.replace(
                 step,
                 exchange_cycles=step.exchange_cycles + alone - target.exchange_fixed_cycles,
                 exchange_bytes=step.exchange_bytes + traffic.total_bytes,
-                work=moving,
+                work=routed_work,
             )
             return tuple(steps)
     first = Superstep(
@@ -238,7 +238,7 @@ def _supersteps(
         sync_cycles=target.sync_cycles,
         exchange_cycles=alone,
         exchange_bytes=traffic.total_bytes,
-        work=moving,
+        work=routed_work,
     )
     return (first, *steps)
 

@@ -47,11 +47,11 @@ def plan_layout(
         plan: The plan.
     """
     dimensions = _dimensions(instruction, array, side, shape)
-    found = dimensions_layout(dimensions, side, shape, plan) if dimensions else None
-    if found is None:
+    layout = dimensions_layout(dimensions, side, shape, plan) if dimensions else None
+    if layout is None:
         splits = ",".join(str(parts) for parts in plan.splits.values())
         return f"{shape.op} {side} {splits} of {array}"
-    return found
+    return layout
 
 
 def _dimensions(
@@ -63,16 +63,16 @@ def _dimensions(
     """
     if shape.family == "matmul":
         numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
-        found = _joined(array.dims, _dot_splits(numbers, array.dims, side, shape))
+        dimensions = _joined(array.dims, _dot_splits(numbers, array.dims, side, shape))
     else:
-        found = _conv_dimensions(instruction, array.dims, side, shape)
-    names = [name for _, splits in found for name in splits]
+        dimensions = _conv_dimensions(instruction, array.dims, side, shape)
+    names = [name for _, splits in dimensions for name in splits]
     whole = all(
         extent == math.prod(shape.extents[name] for name in splits)
-        for extent, splits in found
+        for extent, splits in dimensions
         if side != "left" or not splits[0].startswith("field")
     )
-    return found if whole and len(set(names)) == len(names) else ()
+    return dimensions if whole and len(set(names)) == len(names) else ()
 
 
 def _dot_splits(
@@ -95,27 +95,27 @@ def _dot_splits(
 def _counted(dims: Sequence[int], extents: Mapping[str, int]) -> list[str]:
     """Returns the extent of each dimension: dimensions fill up one extent after the other."""
     names = list(extents)
-    found, filled = [], 1
+    names_by_extent, covered_extent = [], 1
     for extent in dims:
-        while len(names) > 1 and filled >= extents[names[0]]:
+        while len(names) > 1 and covered_extent >= extents[names[0]]:
             names.pop(0)
-            filled = 1
-        found.append(names[0])
-        filled *= extent
-    return found
+            covered_extent = 1
+        names_by_extent.append(names[0])
+        covered_extent *= extent
+    return names_by_extent
 
 
 def _joined(dims: Sequence[int], splits: Sequence[str]) -> tuple[PlanDimension, ...]:
     """Returns dimensions with neighbours of one split joined, without those of one element."""
-    found: list[PlanDimension] = []
+    dimensions: list[PlanDimension] = []
     for extent, name in zip(dims, splits, strict=True):
         if extent == 1:
             continue
-        if found and found[-1][1] == (name,):
-            found[-1] = (found[-1][0] * extent, (name,))
+        if dimensions and dimensions[-1][1] == (name,):
+            dimensions[-1] = (dimensions[-1][0] * extent, (name,))
         else:
-            found.append((extent, (name,)))
-    return tuple(found)
+            dimensions.append((extent, (name,)))
+    return tuple(dimensions)
 
 
 def _conv_dimensions(

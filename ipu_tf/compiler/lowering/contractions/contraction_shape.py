@@ -124,18 +124,18 @@ def conv_shape(instruction: Instruction, left: Array, right: Array, result: Arra
     Raises:
         LoweringError: It has more of them, or combines strides with holes in its input.
     """
-    written = _written(instruction, left, right, result)
-    has_holes = any(axis.window.base_dilation > 1 for axis in written.axes)
-    has_strides = any(axis.window.stride > 1 for axis in written.axes)
+    convolution = _written(instruction, left, right, result)
+    has_holes = any(axis.window.base_dilation > 1 for axis in convolution.axes)
+    has_strides = any(axis.window.stride > 1 for axis in convolution.axes)
     if has_holes and has_strides:
         raise LoweringError(
             instruction, "it has both strides and holes in its input; use one after the other."
         )
-    if "BackpropFilter" in instruction.op_type or written.batch_groups > 1:
-        return _filter_gradient(written)
+    if "BackpropFilter" in instruction.op_type or convolution.batch_groups > 1:
+        return _filter_gradient(convolution)
     if has_holes or ("BackpropInput" in instruction.op_type and not has_strides):
-        return _input_gradient(written)
-    return _forward(written)
+        return _input_gradient(convolution)
+    return _forward(convolution)
 
 
 def _written(

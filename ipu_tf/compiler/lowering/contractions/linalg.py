@@ -164,9 +164,9 @@ def _matmul(
     return tuple(dataclasses.replace(step, work=work) for step in steps) * times
 
 
-def _with_steps(made: LoweredInstruction, steps: tuple[Superstep, ...]) -> LoweredInstruction:
+def _with_steps(lowered: LoweredInstruction, steps: tuple[Superstep, ...]) -> LoweredInstruction:
     """Returns a lowered instruction with further supersteps."""
-    return dataclasses.replace(made, supersteps=made.supersteps + steps)
+    return dataclasses.replace(lowered, supersteps=lowered.supersteps + steps)
 
 
 RULES: Mapping[str, Rule] = {

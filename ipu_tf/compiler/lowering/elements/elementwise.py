@@ -151,14 +151,14 @@ def _operations(body: Computation) -> tuple[tuple[tuple[str, str], ...], int]:
 
     Operations on scalars run once on every worker, not once per element.
     """
-    defined = body.by_name()
-    root = next(arrays(defined[body.root].type))
+    by_name = body.by_name()
+    root = next(arrays(by_name[body.root].type))
     operations, flops = [], 0
     for inner in body:
         if inner.opcode in _PASSED or next(arrays(inner.type)).elements < root.elements:
             continue
         first = inner.operands[-1] if inner.operands else inner.name
-        dtype = next(arrays(defined[first].type)).dtype
+        dtype = next(arrays(by_name[first].type)).dtype
         if inner.opcode == "convert":
             dtype = next(arrays(inner.type)).dtype
         operations.append((_FUSED_AS.get(inner.opcode, inner.opcode), dtype))
@@ -177,14 +177,14 @@ def views_inside(
         placement: Placement of the chain's elements.
     """
     views = list(operands)
-    defined = body.by_name()
+    by_name = body.by_name()
     for inner in body:
         # A broadcast to fewer elements than the result's (such as of a scalar) is broadcast again.
         if inner.opcode != "broadcast" or array_of(inner).elements != placement.elements:
             continue
-        source = defined[inner.operands[0]]
+        source = by_name[inner.operands[0]]
         while source.opcode in ("reshape", "bitcast", "convert"):
-            source = defined[source.operands[0]]
+            source = by_name[source.operands[0]]
         if source.opcode != "parameter":
             continue
         number = source.attributes["parameter_number"]
@@ -246,8 +246,8 @@ def _opcode_of(instruction: Instruction, index: int, context: LoweringContext) -
 
 
 def _flops_per_element(opcode: str, dtype: str) -> int:
-    counted = opcode in vertices.OPCODES and opcode not in _NO_ARITHMETIC and dtype in _FLOATS
-    return int(counted)
+    is_arithmetic = opcode in vertices.OPCODES and opcode not in _NO_ARITHMETIC and dtype in _FLOATS
+    return int(is_arithmetic)
 
 
 def _is_scalar(operand: Placement) -> bool:

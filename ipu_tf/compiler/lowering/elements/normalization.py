@@ -213,8 +213,8 @@ def batch_norm(
         stages += norm.stages(vertices, move(operands[-1], norm.where))
     per_feature = spread(reduction.result, context)
     for _ in range(_REDUCTIONS[instruction.opcode]):
-        added, per_feature = reduction_stages(reduction, operands[:1], context)
-        stages += added
+        sums, per_feature = reduction_stages(reduction, operands[:1], context)
+        stages += sums
     features = min(per_feature.elements, norm.where.tile_elements)
     traffic = collect(
         per_feature, received_elements=_FEATURES_READ * features, tiles=norm.where.tiles

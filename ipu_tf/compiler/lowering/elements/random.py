@@ -32,9 +32,9 @@ def rng(
     array = array_of(instruction)
     distribution = instruction.attributes["distribution"]
     if distribution not in _DRAW:
-        known = ", ".join(_DRAW)
+        names = ", ".join(_DRAW)
         raise LoweringError(
-            instruction, f"tiles draw from {known}, not from {distribution!r}; draw one of those."
+            instruction, f"tiles draw from {names}, not from {distribution!r}; draw one of those."
         )
     result = spread(array, context)
     vertex = _DRAW[distribution](result.tile_elements, array.dtype, context.target)

@@ -55,8 +55,8 @@ class Reduction:
     def result(self) -> Array:
         """Type of the (first) result."""
         dims = self.operand.dims
-        kept = [extent for axis, extent in enumerate(dims) if axis not in self.dimensions]
-        return Array(self.partials or self.operand.dtype, tuple(kept))
+        kept_extents = [extent for axis, extent in enumerate(dims) if axis not in self.dimensions]
+        return Array(self.partials or self.operand.dtype, tuple(kept_extents))
 
 
 def reduce(
@@ -134,14 +134,14 @@ def _in_place(reduction: Reduction, where: Placement) -> Placement:
     """Returns the placement of results whose operands are all on the result's tile."""
     elements = reduction.result.elements
     own = where.blocks
-    kept = reduced(own, reduction.operand.dims, reduction.dimensions) if own else None
-    tiles = kept.tiles if kept else max(1, min(where.tiles, elements))
+    blocks = reduced(own, reduction.operand.dims, reduction.dimensions) if own else None
+    tiles = blocks.tiles if blocks else max(1, min(where.tiles, elements))
     return Placement(
         elements=elements,
         element_bytes=element_bytes(reduction.result.dtype),
         first_tile=where.first_tile,
         tiles=tiles,
-        layout=kept or view(where.layout, f"reduced over {reduction.dimensions}"),
+        layout=blocks or view(where.layout, f"reduced over {reduction.dimensions}"),
     )
 
 

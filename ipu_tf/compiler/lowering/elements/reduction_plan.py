@@ -105,6 +105,8 @@ def _cycles(
     """Returns the cycles of stages: sync, exchange, reduction of received values."""
     size = vertices.dtype_bytes(dtype) * operands
     received = as_counts(outputs) * depth * size
-    moving = exchange.phase_cycles(received, target, sent_bytes=as_counts(sent_outputs) * size)
+    exchange_cycles = exchange.phase_cycles(
+        received, target, sent_bytes=as_counts(sent_outputs) * size
+    )
     vertex = vertices.reduce(outputs, depth, dtype, target, interleaved=True, operands=operands)
-    return np.asarray(moving + vertex.cycles + target.sync_cycles)
+    return np.asarray(exchange_cycles + vertex.cycles + target.sync_cycles)

@@ -115,8 +115,8 @@ def _beside(operand: Placement, input_: Array, output: Array) -> Placement:
     """Returns the placement of the results of windows: on the tiles that hold their inputs."""
     layout, tiles = operand.layout, max(1, min(operand.tiles, output.elements))
     if isinstance(layout, BlockLayout):
-        found = resized(layout, input_.dims, output.dims)
-        layout, tiles = found or view(layout, "windows"), found.tiles if found else tiles
+        blocks = resized(layout, input_.dims, output.dims)
+        layout, tiles = blocks or view(layout, "windows"), blocks.tiles if blocks else tiles
     return Placement(
         elements=output.elements,
         element_bytes=element_bytes(output.dtype),
@@ -135,12 +135,12 @@ def _halo(
     any other operand, all inputs must come from elsewhere.
     """
     block = held_extents(result, output.dims)
-    needed = 1
+    window_elements = 1
     for extent, windows, dimension in zip(input_.dims, block, window.dimensions, strict=True):
-        needed *= min(extent, _span(windows, dimension))
+        window_elements *= min(extent, _span(windows, dimension))
     is_beside = operand.blocks is not None and result.blocks is not None
-    held = min(needed, operand.tile_elements) if is_beside else 0
-    return collect(operand, received_elements=needed - held, tiles=result.tiles)
+    own_elements = min(window_elements, operand.tile_elements) if is_beside else 0
+    return collect(operand, received_elements=window_elements - own_elements, tiles=result.tiles)
 
 
 def _span(windows: int, dimension: WindowDimension) -> int:

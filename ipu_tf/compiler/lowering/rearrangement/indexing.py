@@ -38,8 +38,8 @@ def gather(
     access = table_access(instruction, context)
     plan, part = access.plan, part_of(access.shape, access.plan)
     home = _home(access, table, operand_array(instruction, 0, context), context)
-    found = array_of(instruction)
-    result = _rows(access, found.elements, element_bytes(found.dtype), home)
+    rows = array_of(instruction)
+    result = _rows(access, rows.elements, element_bytes(rows.dtype), home)
     where = _workers(home, plan.tiles)
     look_up, collect_rows = lookup_stages(access.shape, plan, context.target)
     copies = _copies(home, int(part.block_bytes), plan.lookup_parts, plan.tiles)
@@ -113,13 +113,13 @@ def _table_in_place(
     table: Placement, home: Placement, array: Array, context: LoweringContext
 ) -> ComputeStage:
     """Returns the stage that brings a table to where it is updated, or fills it there."""
-    filled = table.repeats is not None
+    has_repeats = table.repeats is not None
     fill = vertex_costs.fill(home.tile_elements, array.dtype, context.target)
     return ComputeStage(
-        name="fill" if filled else "rearrange table",
+        name="fill" if has_repeats else "rearrange table",
         where=home,
         traffic=move(table, home),
-        vertex=fill if filled else None,
+        vertex=fill if has_repeats else None,
         into_place=True,
     )
 
@@ -147,11 +147,11 @@ def _updates(
     fill, update, *sums, add = update_stages(access.shape, plan, context.target, combiner=combiner)
     rows = _rows(access, updates.elements, updates.element_bytes, home)
     stages = [_stage(fill, where, NOTHING)]
-    arriving = move(updates, rows)
+    row_traffic = move(updates, rows)
     if plan.row_parts > 1:
-        stages.append(ComputeStage(name="rearrange rows", where=rows, traffic=arriving))
-        arriving = _copies(rows, int(part.found_bytes), plan.row_parts, plan.tiles)
-    stages.append(_stage(update, where, arriving + _indices(indices, access)))
+        stages.append(ComputeStage(name="rearrange rows", where=rows, traffic=row_traffic))
+        row_traffic = _copies(rows, int(part.found_bytes), plan.row_parts, plan.tiles)
+    stages.append(_stage(update, where, row_traffic + _indices(indices, access)))
     stages += [_stage(one, where, _all_to_all(one, int(part.block_bytes))) for one in sums]
     return [*stages, _stage(add, where, NOTHING)]
 
@@ -174,17 +174,17 @@ def _copies(source: Placement, block_bytes: int, parts: int, tiles: int) -> Traf
     if parts == 1:
         return NOTHING
     elements = ceil_div(int(block_bytes), source.element_bytes)
-    moved = collect(source, received_elements=elements, tiles=tiles)
-    return dataclasses.replace(moved, received=min(parts, elements), sent=1)
+    traffic = collect(source, received_elements=elements, tiles=tiles)
+    return dataclasses.replace(traffic, received=min(parts, elements), sent=1)
 
 
 def _indices(indices: Placement, access: TableAccess) -> Traffic:
     """Returns the traffic that gives every tile the indices of its group."""
     plan = access.plan
     own = ceil_div(indices.elements, plan.lookup_parts)
-    moved = collect(indices, received_elements=own, tiles=plan.tiles)
+    traffic = collect(indices, received_elements=own, tiles=plan.tiles)
     listeners = ceil_div((indices.repeats or indices).tile_elements, max(1, own)) + 1
-    return dataclasses.replace(moved, sent=min(moved.sent, listeners))
+    return dataclasses.replace(traffic, sent=min(traffic.sent, listeners))
 
 
 def _all_to_all(stage: TableStage, sent_bytes: int) -> Traffic:
@@ -210,9 +210,9 @@ def _home(
     access: TableAccess, table: Placement, array: Array, context: LoweringContext
 ) -> Placement:
     """Returns the placement of the table: the current one if it is split as planned."""
-    wanted = on_tiles(array, access.plan.tiles, context, layout=access.table_layout)
-    at = dataclasses.replace(wanted, first_tile=table.first_tile)
-    return at if table.aligned(at) else context.aligned(wanted)
+    spread = on_tiles(array, access.plan.tiles, context, layout=access.table_layout)
+    at = dataclasses.replace(spread, first_tile=table.first_tile)
+    return at if table.aligned(at) else context.aligned(spread)
 
 
 def _workers(home: Placement, tiles: int) -> Placement:

@@ -57,8 +57,8 @@ def pad(
     """Lowers padding: the new array is filled with the value, then the operand moves in."""
     array = array_of(instruction)
     result = spread(array, context)
-    added = max(0, array.elements - operands[0].elements)
-    share = ceil_div(added, result.tiles)
+    padding = max(0, array.elements - operands[0].elements)
+    share = ceil_div(padding, result.tiles)
     stages = (
         ComputeStage(
             name="fill",
@@ -117,9 +117,9 @@ def dynamic_update_slice(
     result = operands[0].stored
     stages = []
     if operands[0].repeats is not None:
-        filled = vertex_costs.fill(result.tile_elements, array.dtype, context.target)
+        fill = vertex_costs.fill(result.tile_elements, array.dtype, context.target)
         traffic = move(operands[0], result)
-        stages.append(ComputeStage(name="fill", where=result, traffic=traffic, vertex=filled))
+        stages.append(ComputeStage(name="fill", where=result, traffic=traffic, vertex=fill))
     share = _sliced(result, update.elements, element_bytes(update.dtype))
     stages.append(
         ComputeStage(
@@ -146,14 +146,14 @@ def _into(result: Placement, operands: Sequence[Placement]) -> Traffic:
     ):
         return NOTHING
     total = sum(operand.bytes for operand in operands)
-    sent = max(
+    sent_bytes = max(
         ((operand.repeats or operand).footprint.tile_bytes for operand in operands), default=0
     )
-    received = min(total, result.tile_elements * result.element_bytes)
+    received_bytes = min(total, result.tile_elements * result.element_bytes)
     pieces = sum((operand.repeats or operand).tiles for operand in operands)
     return Traffic(
-        received_bytes=received,
-        sent_bytes=sent,
+        received_bytes=received_bytes,
+        sent_bytes=sent_bytes,
         total_bytes=total,
         received=min(result.tile_elements, ceil_div(pieces, result.tiles) + 1),
         sent=ceil_div(result.tiles, max(1, pieces)),

@@ -74,7 +74,7 @@ def _making(
     target, dtype = context.target, matrix.dtype
     batch, size = product(matrix.dims[:-2]), where.element_bytes
     elements = length * batch
-    held = Placement(elements=elements, element_bytes=size, tiles=min(where.tiles, batch))
+    source = Placement(elements=elements, element_bytes=size, tiles=min(where.tiles, batch))
     tiles = min(target.tiles, ceil_div(elements, target.workers))
     column = Placement(elements=elements, element_bytes=size, tiles=tiles, layout="column")
     sums = Placement(elements=batch, element_bytes=size, tiles=min(target.tiles, batch))
@@ -84,7 +84,7 @@ def _making(
         ComputeStage(
             name="square column",
             where=column,
-            traffic=move(held, column),
+            traffic=move(source, column),
             vertex=vertex_costs.elementwise("multiply", share, dtype, target),
             times=count,
         ),

@@ -73,7 +73,7 @@ def _round(
     size, batch = matrix.dims[-1], product(matrix.dims[:-2])
     pairs = ceil_div(size, 2)
     share = ceil_div(batch * pairs, where.tiles)
-    found = vertex_costs.elementwise("divide", _QUOTIENTS_AND_ROOTS * share, dtype, target)
+    vertex = vertex_costs.elementwise("divide", _QUOTIENTS_AND_ROOTS * share, dtype, target)
     # A sine and a cosine for every pair of the matrices that a tile has columns of.
     angles = Placement(
         elements=2 * pairs * ceil_div(share, max(1, pairs)), element_bytes=where.element_bytes
@@ -81,7 +81,7 @@ def _round(
     elements = _ROTATED * share * 2 * size
     columns = _both(where, "pairs of columns"), _both(where, "the next pairs of columns")
     return (
-        ComputeStage(name="find rotations", where=where, vertex=found, times=rounds),
+        ComputeStage(name="find rotations", where=where, vertex=vertex, times=rounds),
         ComputeStage(
             name="multiply by rotations",
             where=where,

@@ -71,15 +71,15 @@ def _sort_stages(
     ]
     stages += [ComputeStage(name="sort on tile", where=where, vertex=own, times=rows_on_tile - 1)]
     levels = row_tiles.bit_length() - 1
-    moved = rows_on_tile * share * sum(operand.element_bytes for operand in operands)
+    moved_bytes = rows_on_tile * share * sum(operand.element_bytes for operand in operands)
     stages.append(
         ComputeStage(
             name="merge shares",
             where=where,
             traffic=Traffic(
-                received_bytes=moved,
-                sent_bytes=moved,
-                total_bytes=moved * tiles,
+                received_bytes=moved_bytes,
+                sent_bytes=moved_bytes,
+                total_bytes=moved_bytes * tiles,
                 received=1,
                 sent=1,
             )
@@ -123,13 +123,15 @@ def top_k(
             elements=rows * row_tiles * k, element_bytes=pair_bytes, tiles=where.tiles
         )
         own_rows = ceil_div(rows, last.tiles)
-        received = own_rows * row_tiles * k
+        candidates_received = own_rows * row_tiles * k
         stages.append(
             ComputeStage(
                 name="largest of shares",
                 where=last,
-                traffic=collect(candidates, received_elements=received, tiles=last.tiles),
-                vertex=vertices.top_k(received, own_rows * k, keys.dtype, target),
+                traffic=collect(
+                    candidates, received_elements=candidates_received, tiles=last.tiles
+                ),
+                vertex=vertices.top_k(candidates_received, own_rows * k, keys.dtype, target),
             )
         )
     return lower_stages(stages, tuple(like(last, array) for array in results), target)

@@ -48,27 +48,27 @@ def table_access(instruction: Instruction, context: LoweringContext) -> TableAcc
     """Returns the access that a gather or a scatter makes to its table."""
     table = operand_array(instruction, 0, context)
     if instruction.opcode == "gather":
-        moved, window = array_of(instruction), _gather_window(instruction)
+        rows, window = array_of(instruction), _gather_window(instruction)
         numbers: GatherDimensions = instruction.attributes["gather_dimension_numbers"]
         inner = numbers.offset_dims
     else:
         count = sum(1 for _ in arrays(instruction.type))
-        moved = operand_array(instruction, count + 1, context)
-        inner, window = _scatter_window(instruction, table, moved)
+        rows = operand_array(instruction, count + 1, context)
+        inner, window = _scatter_window(instruction, table, rows)
     columns = product(window)
     shape = TableShape(
         rows=max(1, ceil_div(table.elements, columns)),
         columns=columns,
-        lookups=max(1, ceil_div(moved.elements, columns)),
+        lookups=max(1, ceil_div(rows.elements, columns)),
         dtype=table.dtype,
     )
-    rank = len(moved.dims)
+    rank = len(rows.dims)
     return TableAccess(
         shape=shape,
         plan=plan_table(shape, _uses(instruction, shape, context), context.target),
         is_of_rows=_is_of_rows(table.dims, window)
         and sorted(inner) == list(range(rank - len(inner), rank))
-        and moved.elements == shape.lookups * columns,
+        and rows.elements == shape.lookups * columns,
     )
 
 
@@ -114,14 +114,14 @@ def _works_in_groups(instruction: Instruction, context: LoweringContext) -> bool
 def _accesses(context: LoweringContext) -> Iterator[tuple[Instruction, Array, int]]:
     """Yields the gathers and scatters of the module, with their tables and the size of a row."""
     for computation in context.computations.values():
-        found = [one for one in computation if one.opcode in ("gather", "scatter")]
-        inside = computation.by_name() if found else {}
-        for one in found:
-            table, moved = (inside[one.operands[index]].type for index in (0, -1))
-            if not isinstance(table, Array) or not isinstance(moved, Array):
+        accesses = [one for one in computation if one.opcode in ("gather", "scatter")]
+        inside = computation.by_name() if accesses else {}
+        for one in accesses:
+            table, rows = (inside[one.operands[index]].type for index in (0, -1))
+            if not isinstance(table, Array) or not isinstance(rows, Array):
                 continue
             if one.opcode == "gather":
                 window = _gather_window(one)
             else:
-                _, window = _scatter_window(one, table, moved)
+                _, window = _scatter_window(one, table, rows)
             yield one, table, product(window)

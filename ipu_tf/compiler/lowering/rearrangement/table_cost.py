@@ -55,20 +55,20 @@ class TableStage:
 def lookup_stages(shape: TableShape, split: TableSplit, target: Target) -> tuple[TableStage, ...]:
     """Returns the supersteps of a gather; the second takes no time if the rows are in one part."""
     part = part_of(shape, split)
-    copied: Counts = np.where(as_counts(split.lookup_parts) > 1, part.block_bytes, 0)
+    copy_bytes: Counts = np.where(as_counts(split.lookup_parts) > 1, part.block_bytes, 0)
     look_up = TableStage(
         name="look up",
-        received_bytes=copied + part.lookups * INDEX_BYTES,
+        received_bytes=copy_bytes + part.lookups * INDEX_BYTES,
         vertex=vertices.multi_slice(
             part.columns, part.lookups, shape.dtype, target, rows=shape.rows, held_rows=part.rows
         ),
         tiles=split.tiles,
     )
     answers = np.where(as_counts(split.row_parts) > 1, part.answers, 0)
-    arriving = split.row_parts * part.columns * shape.element_bytes + INDEX_BYTES
+    answer_bytes = split.row_parts * part.columns * shape.element_bytes + INDEX_BYTES
     collect = TableStage(
         name="collect rows",
-        received_bytes=answers * arriving,
+        received_bytes=answers * answer_bytes,
         vertex=vertices.multi_slice(part.columns, answers, shape.dtype, target),
         pieces=split.row_parts,
         tiles=split.tiles,
@@ -174,7 +174,7 @@ def stage_cycles(stages: Sequence[TableStage], target: Target) -> Count:
     """Returns the cycles of stages: sync, exchange and vertices."""
     cycles: Count = 0
     for stage in stages:
-        moving = np.asarray(stage.received_bytes)
-        cycles = cycles + np.where(moving > 0, target.sync_cycles, 0)
-        cycles = cycles + exchange.phase_cycles(moving, target) + stage.vertex.cycles
+        received_bytes = np.asarray(stage.received_bytes)
+        cycles = cycles + np.where(received_bytes > 0, target.sync_cycles, 0)
+        cycles = cycles + exchange.phase_cycles(received_bytes, target) + stage.vertex.cycles
     return cycles

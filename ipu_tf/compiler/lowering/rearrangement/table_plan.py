@@ -147,8 +147,8 @@ def _candidates(shape: TableShape, uses: TableUses, target: Target) -> TableSpli
         for rows in _counts(min(shape.rows, tiles // columns)):
             for lookups in _counts(min(most_groups, tiles // (columns * rows))):
                 grid.append((rows, columns, lookups))
-    found = np.array(grid, dtype=np.int64)
-    return TableSplit(row_parts=found[:, 0], column_parts=found[:, 1], lookup_parts=found[:, 2])
+    splits = np.array(grid, dtype=np.int64)
+    return TableSplit(row_parts=splits[:, 0], column_parts=splits[:, 1], lookup_parts=splits[:, 2])
 
 
 def _counts(most: int) -> list[int]:

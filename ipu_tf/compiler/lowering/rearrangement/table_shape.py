@@ -106,9 +106,9 @@ def part_of(shape: TableShape, split: TableSplit) -> TablePart:
 def temporary_bytes(shape: TableShape, split: TableSplit) -> Count:
     """Returns the bytes that a look-up or an update takes on the busiest tile besides the table."""
     part = part_of(shape, split)
-    copied = np.where(np.asarray(split.lookup_parts) > 1, part.block_bytes, 0)
+    copy_bytes = np.where(np.asarray(split.lookup_parts) > 1, part.block_bytes, 0)
     many = np.asarray(split.row_parts) > 1
     collected = split.row_parts * part.answers * part.columns * shape.element_bytes
-    found = np.where(many, part.found_bytes + collected, 0)
-    updated = 2 * copied + np.where(many, part.found_bytes, 0)
-    return np.maximum(copied + found, updated) + part.lookups * INDEX_BYTES
+    answer_bytes = np.where(many, part.found_bytes + collected, 0)
+    updated = 2 * copy_bytes + np.where(many, part.found_bytes, 0)
+    return np.maximum(copy_bytes + answer_bytes, updated) + part.lookups * INDEX_BYTES

@@ -74,8 +74,8 @@ def reverse(
     if own is not None and keeps_reversed(own, dims, turned):
         return view(operands[0])
     how = f"reversed {turned} of {_written(dims)}"
-    cut = operands[0].cut
-    turned_layout = layout_view(operands[0].layout, how, undone_by=how, cut=cut)
+    blocks = operands[0].cut
+    turned_layout = layout_view(operands[0].layout, how, undone_by=how, cut=blocks)
     return view(dataclasses.replace(operands[0], layout=turned_layout))
 
 
@@ -84,26 +84,26 @@ def _transposed(operand: Placement, dims: Sequence[int], permutation: Sequence[i
 
     Dimensions of one element do not count.
     """
-    kept = [axis for axis in permutation if dims[axis] != 1]
-    order = sorted(kept)
+    axes = [axis for axis in permutation if dims[axis] != 1]
+    order = sorted(axes)
     pattern = operand.pattern
     if tuple(extent for extent, _ in pattern) == tuple(dims):
         pattern = tuple(pattern[axis] for axis in permutation)
-    elif kept != order:
+    elif axes != order:
         pattern = ()
-    if kept == order:
+    if axes == order:
         return dataclasses.replace(operand, pattern=pattern)
     own = operand.cut
-    cut = transposed(own, dims, permutation) if own is not None else None
-    if cut is not None and cut.share == 1 and operand.blocks is not None:
-        return dataclasses.replace(operand, layout=cut, tiles=cut.tiles, pattern=pattern)
-    ranks = [order.index(axis) for axis in kept]
+    blocks = transposed(own, dims, permutation) if own is not None else None
+    if blocks is not None and blocks.share == 1 and operand.blocks is not None:
+        return dataclasses.replace(operand, layout=blocks, tiles=blocks.tiles, pattern=pattern)
+    ranks = [order.index(axis) for axis in axes]
     back = [ranks.index(axis) for axis in range(len(ranks))]
     layout = layout_view(
         operand.layout,
         f"transposed {_written([dims[axis] for axis in order])}:{ranks}",
-        undone_by=f"transposed {_written([dims[axis] for axis in kept])}:{back}",
-        cut=cut,
+        undone_by=f"transposed {_written([dims[axis] for axis in axes])}:{back}",
+        cut=blocks,
     )
     return dataclasses.replace(operand, layout=layout, pattern=pattern)
 
@@ -122,8 +122,10 @@ def broadcast(
     size = element_bytes(result.dtype)
     tiles = spread_tiles(result.elements, size, context.target.tiles)
     first = context.first_tile(tiles)
-    stored = Placement(elements=result.elements, element_bytes=size, first_tile=first, tiles=tiles)
-    return view(broadcast_view(instruction, operands[0], stored))
+    placement = Placement(
+        elements=result.elements, element_bytes=size, first_tile=first, tiles=tiles
+    )
+    return view(broadcast_view(instruction, operands[0], placement))
 
 
 def slice_(
@@ -136,32 +138,32 @@ def slice_(
     """
     result, operand = array_of(instruction), operands[0]
     dims = operand_array(instruction, 0, context).dims
-    taken = instruction.attributes["slice_dimensions"]
+    slices = instruction.attributes["slice_dimensions"]
     if result.elements == operand.elements:
         return view(operand)
     if not result.elements:  # On no tile, whichever is named.
         return view(spread(result, context))
     if operand.repeats is not None:
-        stored = spread(result, context)
-        return view(dataclasses.replace(stored, repeats=operand.repeats))
+        placement = spread(result, context)
+        return view(dataclasses.replace(placement, repeats=operand.repeats))
     outer = next(
-        axis for axis, d in enumerate(taken) if (d.start, d.limit, d.stride) != (0, dims[axis], 1)
+        axis for axis, d in enumerate(slices) if (d.start, d.limit, d.stride) != (0, dims[axis], 1)
     )
     is_run = (
         operand.layout == LINEAR
-        and taken[outer].stride == 1
+        and slices[outer].stride == 1
         and product(dims[:outer]) == 1
         and all(
             (d.start, d.limit, d.stride) == (0, dims[axis], 1)
-            for axis, d in enumerate(taken)
+            for axis, d in enumerate(slices)
             if axis > outer
         )
     )
-    ranges = ",".join(f"{d.start}:{d.limit}:{d.stride}" for d in taken)
+    ranges = ",".join(f"{d.start}:{d.limit}:{d.stride}" for d in slices)
     layout = layout_view(operand.layout, f"slice {ranges} of {_written(dims)}")
     first, tiles = operand.first_tile, max(1, min(operand.tiles, result.elements))
     if is_run:
-        begin = taken[outer].start * product(dims[outer + 1 :])
+        begin = slices[outer].start * product(dims[outer + 1 :])
         piece = operand.tile_elements
         first += begin // piece
         tiles = ceil_div(begin % piece + result.elements, piece)

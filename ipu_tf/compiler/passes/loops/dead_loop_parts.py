@@ -31,9 +31,9 @@ from ipu_tf.compiler.passes.rewrite import (
 def run(module: Module) -> Module:
     """Returns the module whose loops hold only needed parts."""
     effects = with_side_effects(module)
-    while (changed := _smaller(module, effects)) is not module:
+    while (smaller := _smaller(module, effects)) is not module:
         # A dropped part may have been the last reader of a part of another loop.
-        module = dead_code.run(changed)
+        module = dead_code.run(smaller)
     return module
 
 
@@ -44,10 +44,10 @@ def _smaller(module: Module, effects: Collection[str]) -> Module:
             computation = module.computations[name]
             if is_used_whole(computation, loop.instruction.name):
                 continue
-            needed = _LiveParts(computation, loop, effects)
-            if len(needed.parts) < len(loop.initial.operands):
-                changed = _with_parts(computation, loop, needed)
-                module = module.replace(computations={**module.computations, **changed})
+            live = _LiveParts(computation, loop, effects)
+            if len(live.parts) < len(loop.initial.operands):
+                smaller = _with_parts(computation, loop, live)
+                module = module.replace(computations={**module.computations, **smaller})
     return module
 
 
@@ -69,7 +69,7 @@ class _LiveParts:
             *parts_of(computation, loop.instruction.name).values(),
             *parts_of(loop.condition, parameter_of(loop.condition)).values(),
         }
-        taken = parts_of(loop.body, parameter_of(loop.body))
+        part_of_names = parts_of(loop.body, parameter_of(loop.body))
         self.names = {parameter_of(loop.body), loop.body.root}
         self.names |= {i.name for i in loop.body if has_side_effect(i, effects)}
         size = -1
@@ -79,45 +79,47 @@ class _LiveParts:
             for instruction in reversed(loop.body.instructions):
                 if instruction.name in self.names and instruction.name != loop.body.root:
                     self.names.update(instruction.operands)
-            parts |= {part for name, part in taken.items() if name in self.names}
+            parts |= {part for name, part in part_of_names.items() if name in self.names}
         self.parts = sorted(parts)
 
 
 def _with_parts(
-    computation: Computation, loop: WhileLoop, needed: _LiveParts
+    computation: Computation, loop: WhileLoop, live: _LiveParts
 ) -> dict[str, Computation]:
     """Returns the computations that change when a loop holds fewer parts."""
     types = part_types(loop.instruction.type)
-    state = TupleType(tuple(types[part] for part in needed.parts))
-    initial = [loop.initial.operands[part] for part in needed.parts]
-    numbers = {part: number for number, part in enumerate(needed.parts)}
+    state = TupleType(tuple(types[part] for part in live.parts))
+    initial = [loop.initial.operands[part] for part in live.parts]
+    numbers = {part: number for number, part in enumerate(live.parts)}
     condition = loop.condition
     return {
         computation.name: with_loop(computation, loop, initial, state, numbers),
-        loop.body.name: _renumbered(_body(loop.body, needed, state), numbers, state),
+        loop.body.name: _renumbered(_body(loop.body, live, state), numbers, state),
         condition.name: _renumbered(condition, numbers, state),
     }
 
 
-def _body(body: Computation, needed: _LiveParts, state: TupleType) -> Computation:
+def _body(body: Computation, live: _LiveParts, state: TupleType) -> Computation:
     """Returns a body without unneeded instructions; it still takes parts by their old numbers."""
     instructions: list[Instruction] = []
     for instruction in body:
         if instruction.name == body.root:
-            operands = tuple(instruction.operands[part] for part in needed.parts)
+            operands = tuple(instruction.operands[part] for part in live.parts)
             instruction = instruction.replace(operands=operands, type=state)
-        if instruction.name in needed.names:
+        if instruction.name in live.names:
             instructions.append(instruction)
     return with_instructions(body, instructions)
 
 
 def _renumbered(computation: Computation, numbers: dict[int, int], state: TupleType) -> Computation:
     """Returns a body or condition that takes parts by their new numbers."""
-    taken = parts_of(computation, parameter_of(computation))
+    part_of_names = parts_of(computation, parameter_of(computation))
     return with_instructions(
         with_state(computation, state),
         [
-            i.replace(attributes={"tuple_index": numbers[taken[i.name]]}) if i.name in taken else i
+            i.replace(attributes={"tuple_index": numbers[part_of_names[i.name]]})
+            if i.name in part_of_names
+            else i
             for i in with_state(computation, state)
         ],
     )

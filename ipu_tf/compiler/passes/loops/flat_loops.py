@@ -27,11 +27,11 @@ def run(module: Module) -> Module:
     if not nested:
         return module
     bodies = {loop.computations[0] for loop in nested}
-    called = bodies | {loop.computations[1] for loop in nested}
+    conditions = bodies | {loop.computations[1] for loop in nested}
     computations = dict(module.computations)
     for name in programs(module):
         computations[name] = _flat(
-            computations[name], takes_state=name in called, gives_state=name in bodies
+            computations[name], takes_state=name in conditions, gives_state=name in bodies
         )
     return module.replace(computations=computations)
 

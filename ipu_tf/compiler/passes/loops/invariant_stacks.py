@@ -58,8 +58,8 @@ def run(module: Module) -> Module:
     effects = with_side_effects(module)
     # Inner loops first: their values may be the same in all iterations of the outer one, too.
     for name in reversed(programs(module)):
-        changed = _with_broadcasts(module.computations[name], module, effects)
-        module = module.replace(computations={**module.computations, name: changed})
+        computation = _with_broadcasts(module.computations[name], module, effects)
+        module = module.replace(computations={**module.computations, name: computation})
     return module
 
 
@@ -79,14 +79,16 @@ def _with_broadcasts(
         if original.name not in loops:
             continue
         loop = loops[original.name]
-        read = parts_of(computation, original.name)
-        stacks = [s for s in _stacks(loop, effects) if s.part in read.values()]
+        part_of_names = parts_of(computation, original.name)
+        stacks = [s for s in _stacks(loop, effects) if s.part in part_of_names.values()]
         copies, names = _after_loop(loop, {stack.row for stack in stacks})
         instructions += [rename_operands(copy, aliases) for copy in copies]
         for stack in stacks:
             name = f"{original.name}.stack{stack.part}"
             instructions += _broadcast(stack, names[stack.row], name)
-            aliases.update((taken, name) for taken, part in read.items() if part == stack.part)
+            aliases.update(
+                (taken, name) for taken, part in part_of_names.items() if part == stack.part
+            )
     root = aliases.get(computation.root, computation.root)
     return with_instructions(computation, instructions, root)
 
@@ -109,22 +111,22 @@ def _stacks(loop: WhileLoop, effects: Collection[str]) -> Iterator[_Stack]:
 
 def _invariants(loop: WhileLoop, effects: Collection[str]) -> set[str]:
     """Returns the names of the arrays in a body that are the same in every iteration."""
-    kept = kept_parts(loop.body)
+    invariant_parts = kept_parts(loop.body)
     state = parts_of(loop.body, parameter_of(loop.body))
-    found: set[str] = set()
+    invariants: set[str] = set()
     for instruction in loop.body:
         if instruction.name in state:
-            is_invariant = state[instruction.name] in kept
+            is_invariant = state[instruction.name] in invariant_parts
         else:
             is_invariant = (
                 isinstance(instruction.type, Array)
                 and instruction.opcode not in _ONCE
                 and not has_side_effect(instruction, effects)
-                and found.issuperset(instruction.operands)
+                and invariants.issuperset(instruction.operands)
             )
         if is_invariant:
-            found.add(instruction.name)
-    return found
+            invariants.add(instruction.name)
+    return invariants
 
 
 def _after_loop(
@@ -140,14 +142,14 @@ def _after_loop(
         The instructions, and the names of the values outside of the loop.
     """
     state = parts_of(loop.body, parameter_of(loop.body))
-    needed = set(values)
+    live = set(values)
     for instruction in reversed(loop.body.instructions):
-        if instruction.name in needed and instruction.name not in state:
-            needed.update(instruction.operands)
+        if instruction.name in live and instruction.name not in state:
+            live.update(instruction.operands)
     copies: list[Instruction] = []
     names: dict[str, str] = {}
     for instruction in loop.body:
-        if instruction.name not in needed:
+        if instruction.name not in live:
             continue
         if instruction.name in state:
             names[instruction.name] = loop.initial.operands[state[instruction.name]]

@@ -59,10 +59,10 @@ def loops_of(computation: Computation, module: Module) -> Iterator[WhileLoop]:
     callers = collections.Counter(
         callee for c in module.computations.values() for i in c for callee in i.computations
     )
-    defined = computation.by_name()
+    by_name = computation.by_name()
     for instruction in whiles:
         body, condition = (module.computations[name] for name in instruction.computations)
-        initial = defined[instruction.operands[0]]
+        initial = by_name[instruction.operands[0]]
         loop = WhileLoop(instruction=instruction, initial=initial, body=body, condition=condition)
         if (
             {callers[body.name], callers[condition.name]} == {1}
@@ -132,12 +132,12 @@ def with_loop(
     is_own = read_by == [loop.instruction] and loop.initial.name != computation.root
     name = loop.initial.name if is_own else f"{loop.initial.name}.{loop.instruction.name}"
     new = loop.initial.replace(name=name, operands=tuple(initial), type=state)
-    taken = parts_of(computation, loop.instruction.name)
+    part_of_names = parts_of(computation, loop.instruction.name)
 
-    def step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
-        del defined
-        if instruction.name in taken:
-            target = after.get(taken[instruction.name], taken[instruction.name])
+    def step(instruction: Instruction, by_name: Mapping[str, Instruction]) -> Instruction | str:
+        del by_name
+        if instruction.name in part_of_names:
+            target = after.get(part_of_names[instruction.name], part_of_names[instruction.name])
             if isinstance(target, str):
                 return target
             return instruction.replace(attributes={"tuple_index": target})

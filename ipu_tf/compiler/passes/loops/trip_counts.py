@@ -63,9 +63,9 @@ class _Counter:
 
     def counted(self, name: str) -> list[Instruction]:
         """Returns the instructions of a computation, its loops with their counts."""
-        counted: list[Instruction] = []
+        instructions: list[Instruction] = []
         computation = self.module.computations[name]
-        defined = computation.by_name()
+        by_name = computation.by_name()
         numbers: dict[str, Count] = {}
         loops: dict[str, tuple[_Loop, int]] = {}
         for instruction in computation:
@@ -77,18 +77,18 @@ class _Counter:
             if number is not None:
                 numbers[instruction.name] = number
             if instruction.opcode == "while":
-                loop = self._loop(instruction, defined, numbers)
-                found = loop.counts() or self.known.get(
+                loop = self._loop(instruction, by_name, numbers)
+                counts = loop.counts() or self.known.get(
                     instruction.attributes.get(GRADIENT_OF, ""), {}
                 )
-                instruction = instruction.replace(attributes={**instruction.attributes, **found})
-                self.known[instruction.computations[0]] = found
-                trips = found.get("trip_count")
+                instruction = instruction.replace(attributes={**instruction.attributes, **counts})
+                self.known[instruction.computations[0]] = counts
+                trips = counts.get("trip_count")
                 if isinstance(trips, int):
                     loops[instruction.name] = loop, trips
                     self.outer[instruction.computations[0]] = loop, trips
-            counted.append(instruction)
-        return counted
+            instructions.append(instruction)
+        return instructions
 
     def _number(
         self, instruction: Instruction, name: str, numbers: Mapping[str, Count]
@@ -115,11 +115,11 @@ class _Counter:
     def _loop(
         self,
         instruction: Instruction,
-        defined: Mapping[str, Instruction],
+        by_name: Mapping[str, Instruction],
         numbers: Mapping[str, Count],
     ) -> _Loop:
         body, condition = (self.module.computations[name] for name in instruction.computations)
-        initial = defined[instruction.operands[0]]
+        initial = by_name[instruction.operands[0]]
         state = initial.operands if initial.opcode == "tuple" else ()
         return _Loop(
             initial=tuple(numbers.get(name) for name in state),
@@ -179,15 +179,15 @@ class _Loop:
 
     def _conjuncts(self) -> list[Instruction]:
         """Returns the terms that must all be true for the loop to continue."""
-        waiting, terms = [self.condition[self.condition_root]], []
-        while waiting:
-            term = waiting.pop()
+        worklist, terms = [self.condition[self.condition_root]], []
+        while worklist:
+            term = worklist.pop()
             if term.opcode == "and":
-                waiting += [self.condition[name] for name in term.operands]
+                worklist += [self.condition[name] for name in term.operands]
             elif term.opcode in ("reshape", "copy"):
-                waiting.append(self.condition[term.operands[0]])
+                worklist.append(self.condition[term.operands[0]])
             elif (first := self._first_of_two(term)) is not None:
-                waiting.append(first)
+                worklist.append(first)
                 terms.append(term)
             else:
                 terms.append(term)
@@ -222,8 +222,8 @@ class _Loop:
         if isinstance(limit, int):
             return _iterations(first, step, limit, direction)
         each = [_iterations(first, step, one, direction) for one in limit]
-        known = tuple(count for count in each if count is not None)
-        return known if len(known) == len(each) else None
+        counts = tuple(count for count in each if count is not None)
+        return counts if len(counts) == len(each) else None
 
     def _initial_of(self, value: Instruction) -> Count | None:
         index = _part(value)

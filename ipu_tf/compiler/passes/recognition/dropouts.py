@@ -35,26 +35,26 @@ class _Rewriter:
 
     def computation(self) -> Computation:
         """Returns the computation with dropouts."""
-        made: dict[str, Instruction] = {}
+        dropouts: dict[str, Instruction] = {}
         aliases: dict[str, str] = {}
         for instruction in self._computation:
             if instruction.opcode != "compare" or instruction.name == self._computation.root:
                 continue
             generator = self._generator(instruction)
-            chosen = self._read_by[instruction.name]
-            if generator is None or not all(self._is_dropout(i, instruction) for i in chosen):
+            selects = self._read_by[instruction.name]
+            if generator is None or not all(self._is_dropout(i, instruction) for i in selects):
                 continue
-            for select in chosen:
+            for select in selects:
                 elements = self._unscaled(select.operands[1])
-                made[select.name] = select.replace(
+                dropouts[select.name] = select.replace(
                     opcode="dropout", operands=(elements, *generator.operands), attributes={}
                 )
                 if (scaled := self._scaled(select)) is not None:
                     aliases[scaled] = select.name
-        if not made:
+        if not dropouts:
             return self._computation
         instructions = [
-            rename_operands(made.get(i.name, i), aliases)
+            rename_operands(dropouts.get(i.name, i), aliases)
             for i in self._computation
             if i.name not in aliases
         ]
@@ -64,17 +64,17 @@ class _Rewriter:
 
     def _generator(self, mask: Instruction) -> Instruction | None:
         """Returns the seeded generator of a mask that nothing but its bits and constants makes."""
-        found: dict[str, Instruction] = {}
-        waiting = list(mask.operands)
-        while waiting:
-            value = self._defined[waiting.pop()]
+        generators: dict[str, Instruction] = {}
+        worklist = list(mask.operands)
+        while worklist:
+            value = self._defined[worklist.pop()]
             if value.opcode == "rng-bit-generator":
-                found[value.name] = value
+                generators[value.name] = value
             elif value.opcode in ELEMENTWISE or value.opcode in _VIEWS:
-                waiting += value.operands
+                worklist += value.operands
             elif value.opcode != "constant":
                 return None
-        return next(iter(found.values())) if len(found) == 1 else None
+        return next(iter(generators.values())) if len(generators) == 1 else None
 
     def _is_dropout(self, instruction: Instruction, mask: Instruction) -> bool:
         """Returns whether an instruction chooses elements where a mask is set, and zero else."""
@@ -96,13 +96,13 @@ class _Rewriter:
         readers = self._read_by[select.name]
         if select.name == self._computation.root or len(readers) != 1:
             return None
-        varying = _varying_factor(readers[0], self._defined)
-        return readers[0].name if varying == select.name else None
+        factor = _varying_factor(readers[0], self._defined)
+        return readers[0].name if factor == select.name else None
 
 
-def _varying_factor(product: Instruction, defined: Mapping[str, Instruction]) -> str | None:
+def _varying_factor(product: Instruction, by_name: Mapping[str, Instruction]) -> str | None:
     """Returns the factor of a product whose other factor is a constant."""
     if product.opcode != "multiply" or not isinstance(product.type, Array):
         return None
-    varying = [name for name in product.operands if scalar_of(name, defined) is None]
-    return varying[0] if len(varying) == 1 else None
+    factors = [name for name in product.operands if scalar_of(name, by_name) is None]
+    return factors[0] if len(factors) == 1 else None

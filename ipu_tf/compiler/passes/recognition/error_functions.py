@@ -31,10 +31,10 @@ def _replaced(computation: Computation) -> Computation:
     if not regions:
         return computation
     read_by = computation.users
-    made: dict[str, Instruction] = {}
+    functions: dict[str, Instruction] = {}
     for region in regions.values():
-        made |= _function(region, read_by, computation)
-    return with_instructions(computation, [made.get(i.name, i) for i in computation])
+        functions |= _function(region, read_by, computation)
+    return with_instructions(computation, [functions.get(i.name, i) for i in computation])
 
 
 def _function(
@@ -53,17 +53,17 @@ def _function(
         for i in computed
         if i.name == computation.root or any(one.name not in inside for one in read_by[i.name])
     ]
-    defined = computation.by_name()
+    by_name = computation.by_name()
     operands = dict.fromkeys(
         name
         for i in computed
         for name in i.operands
-        if name not in inside and defined[name].opcode not in ("broadcast", "constant")
+        if name not in inside and by_name[name].opcode not in ("broadcast", "constant")
     )
     if len(results) != 1 or len(operands) != 1:
         return {}
     (result,), (operand,) = results, operands
-    if not isinstance(result.type, Array) or defined[operand].type != result.type:
+    if not isinstance(result.type, Array) or by_name[operand].type != result.type:
         return {}
     attributes = {"complement": _COMPLEMENT[result.op_type]}
     return {result.name: result.replace(opcode="erf", operands=(operand,), attributes=attributes)}

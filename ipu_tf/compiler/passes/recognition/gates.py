@@ -24,14 +24,14 @@ def run(module: Module) -> Module:
 
 
 def _gated(computation: Computation) -> Computation:
-    defined, read_by = computation.by_name(), computation.users
+    by_name, read_by = computation.by_name(), computation.users
     gates: dict[str, Instruction] = {}
     for instruction in computation:
         if instruction.opcode != "compare" or instruction.name == computation.root:
             continue
-        threshold = scalar_of(instruction.operands[1], defined)
+        threshold = scalar_of(instruction.operands[1], by_name)
         readers = read_by[instruction.name]
-        if threshold is None or not all(_is_gate(one, instruction, defined) for one in readers):
+        if threshold is None or not all(_is_gate(one, instruction, by_name) for one in readers):
             continue
         attributes = {**instruction.attributes, "threshold": threshold}
         for reader in readers:
@@ -43,16 +43,19 @@ def _gated(computation: Computation) -> Computation:
 
 
 def _is_gate(
-    instruction: Instruction, mask: Instruction, defined: Mapping[str, Instruction]
+    instruction: Instruction, mask: Instruction, by_name: Mapping[str, Instruction]
 ) -> bool:
     """Returns whether an instruction chooses a value where a mask is set, and zero elsewhere."""
     if instruction.opcode != "select" or instruction.operands[0] != mask.name:
         return False
-    activation, value = defined[mask.operands[0]].type, defined[instruction.operands[1]].type
+    activation, value = (
+        by_name[mask.operands[0]].type,
+        by_name[instruction.operands[1]].type,
+    )
     return (
         isinstance(activation, Array)
         and isinstance(value, Array)
         and activation == value
         and value.dtype in _FLOATS
-        and scalar_of(instruction.operands[2], defined) == 0
+        and scalar_of(instruction.operands[2], by_name) == 0
     )

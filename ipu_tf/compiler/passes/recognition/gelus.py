@@ -78,13 +78,13 @@ class _Rewriter:
             return self._computation
         for instruction in self._computation:
             self._describe(instruction)
-        made = {
+        units = {
             instruction.name: unit
             for instruction in self._computation
             if self._is_read(instruction) and (unit := self._unit(instruction)) is not None
         }
         return with_instructions(
-            self._computation, [made.get(i.name, i) for i in self._computation]
+            self._computation, [units.get(i.name, i) for i in self._computation]
         )
 
     def _describe(self, instruction: Instruction) -> None:
@@ -110,8 +110,12 @@ class _Rewriter:
 
     def _read_tensors(self, operand: str, layer: str) -> frozenset[str]:
         """Returns the tensors that an operand is a function of within a layer."""
-        known = self._tensors.get(operand, frozenset({operand}))
-        return known if not known or self._defined[operand].layer == layer else frozenset({operand})
+        tensors = self._tensors.get(operand, frozenset({operand}))
+        return (
+            tensors
+            if not tensors or self._defined[operand].layer == layer
+            else frozenset({operand})
+        )
 
     def _is_read(self, instruction: Instruction) -> bool:
         """Returns whether others read an instruction that contains an `erf` or a `tanh`."""
@@ -150,18 +154,18 @@ class _Rewriter:
             return None
         return instruction.replace(opcode=opcode, operands=tuple(operands), attributes={})
 
-    def _values(self, name: str, known: dict[str, _Points]) -> _Points:
+    def _values(self, name: str, values: dict[str, _Points]) -> _Points:
         """Returns the values of an instruction where those of its tensors are known."""
-        if name not in known:
+        if name not in values:
             value = scalar_of(name, self._defined)
             if value is not None:
-                known[name] = np.full_like(_POINTS, value)
+                values[name] = np.full_like(_POINTS, value)
             else:
                 instruction = self._defined[name]
-                operands = [self._values(operand, known) for operand in instruction.operands]
-                found = _FUNCTIONS[instruction.opcode](*operands)
-                known[name] = 1 - found if instruction.attributes.get("complement") else found
-        return known[name]
+                operands = [self._values(operand, values) for operand in instruction.operands]
+                points = _FUNCTIONS[instruction.opcode](*operands)
+                values[name] = 1 - points if instruction.attributes.get("complement") else points
+        return values[name]
 
 
 def _is_close(values: _Points, expected: _Points) -> bool:

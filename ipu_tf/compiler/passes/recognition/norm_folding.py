@@ -60,16 +60,16 @@ class _Rewriter:
 
     def computation(self) -> Computation:
         """Returns the computation with folded scales."""
-        found = {
+        folded_products = {
             scaled.result.name: scaled
             for instruction in self._computation
             if (scaled := self._scaled(instruction)) is not None
         }
-        if not found:
+        if not folded_products:
             return self._computation
         instructions: list[Instruction] = []
         for instruction in self._computation:
-            scaled = found.get(instruction.name)
+            scaled = folded_products.get(instruction.name)
             instructions += [instruction] if scaled is None else self._folded(scaled)
         return with_instructions(self._computation, instructions)
 

@@ -81,13 +81,13 @@ class _Rewriter:
 
     def computation(self) -> Computation:
         """Returns the computation with norms."""
-        replaced: dict[str, Instruction] = {}
+        replacements: dict[str, Instruction] = {}
         for norm in self._norms():
-            replaced |= self._replacements(norm, replaced)
-        if not replaced:
+            replacements |= self._replacements(norm, replacements)
+        if not replacements:
             return self._computation
         return with_instructions(
-            self._computation, [replaced.get(i.name, i) for i in self._computation]
+            self._computation, [replacements.get(i.name, i) for i in self._computation]
         )
 
     def _norms(self) -> Iterator[_Norm]:
@@ -100,10 +100,10 @@ class _Rewriter:
             seen.add((instruction.layer, x.name))
             dims = x.type.dims if isinstance(x.type, Array) else ()
             summed = instruction.attributes["dimensions"]
-            kept = tuple(axis for axis in range(len(dims)) if axis not in summed)
+            kept_dimensions = tuple(axis for axis in range(len(dims)) if axis not in summed)
             gradient = self._gradient(x, instruction.layer)
             bases = (x.name,) if gradient is None else (x.name, gradient.name)
-            yield _Norm(layer=instruction.layer, bases=bases, kept_dimensions=kept)
+            yield _Norm(layer=instruction.layer, bases=bases, kept_dimensions=kept_dimensions)
 
     def _normalised(self, instruction: Instruction) -> Instruction | None:
         """Returns x if an instruction sums up the squares of a norm, else None."""
@@ -140,10 +140,10 @@ class _Rewriter:
         """Returns a factor without its casts and its products with coefficients."""
         while factor.layer == layer:
             if factor.opcode == "multiply":
-                varying = [name for name in factor.operands if not of_x.is_coefficient(name)]
-                if len(varying) != 1:
+                factors = [name for name in factor.operands if not of_x.is_coefficient(name)]
+                if len(factors) != 1:
                     break
-                factor = self._defined[varying[0]]
+                factor = self._defined[factors[0]]
             elif factor.opcode == "negate":
                 factor = self._defined[factor.operands[0]]
             elif factor.opcode == "convert" and self._uncast(factor, layer) is not factor:
@@ -162,30 +162,30 @@ class _Rewriter:
         return instruction
 
     def _replacements(
-        self, norm: _Norm, replaced: Mapping[str, Instruction]
+        self, norm: _Norm, earlier: Mapping[str, Instruction]
     ) -> dict[str, Instruction]:
         """Returns the sums and applications of a norm, by the names of what they replace."""
         polynomials = Polynomials(self._defined, norm.layer, norm.bases)
-        found: dict[str, Instruction] = {}
+        replacements: dict[str, Instruction] = {}
         whitens = True
         for instruction in self._of_layer[norm.layer]:
             polynomials.terms(instruction.name)
         for instruction in self._of_layer[norm.layer]:
             name, terms = instruction.name, polynomials.terms(instruction.name)
-            if name in replaced or name in norm.bases:
+            if name in earlier or name in norm.bases:
                 continue
             if self._is_sum(instruction):
                 summed = polynomials.terms(instruction.operands[0])
                 if summed is not None and factors(summed):
                     attributes = _sum_attributes(summed, norm, whitens=whitens)
                     whitens = whitens and attributes["term"] != "product"
-                    found[name] = self._made(instruction, "norm-sum", norm, attributes)
+                    replacements[name] = self._made(instruction, "norm-sum", norm, attributes)
             elif terms is not None and self._is_applied(instruction, terms, polynomials):
                 attributes = {"kept_dimensions": norm.kept_dimensions}
-                applied = self._made(instruction, "norm-apply", norm, attributes)
-                if any(operand not in norm.bases for operand in applied.operands):
-                    found[name] = applied
-        return found
+                application = self._made(instruction, "norm-apply", norm, attributes)
+                if any(operand not in norm.bases for operand in application.operands):
+                    replacements[name] = application
+        return replacements
 
     def _is_applied(self, instruction: Instruction, terms: Terms, polynomials: Polynomials) -> bool:
         """Returns whether an instruction is an application of the norm that others read."""
@@ -220,23 +220,23 @@ class _Rewriter:
     ) -> tuple[Computation, tuple[str, ...]]:
         """Returns a computation of an instruction's value from large tensors and coefficients."""
         prefix = f"{root.name}.norm"
-        needed: set[str] = set()
+        operand_names: set[str] = set()
         inside: set[str] = set()
-        waiting = [root.name]
-        while waiting:
-            name = waiting.pop()
-            if name in inside or name in needed:
+        worklist = [root.name]
+        while worklist:
+            name = worklist.pop()
+            if name in inside or name in operand_names:
                 continue
             instruction = self._defined[name]
             is_scalar = instruction.opcode == "constant" and elements(instruction) == 1
             is_large = elements(instruction) == elements(self._defined[bases[0]])
             if name not in bases and (name == root.name or is_scalar or is_large):
                 inside.add(name)
-                waiting += instruction.operands
+                worklist += instruction.operands
             else:
-                needed.add(name)
-        coefficients = sorted(needed - set(bases), key=self._position.__getitem__)
-        operands = (*(base for base in bases if base in needed), *coefficients)
+                operand_names.add(name)
+        coefficients = sorted(operand_names - set(bases), key=self._position.__getitem__)
+        operands = (*(base for base in bases if base in operand_names), *coefficients)
         instructions = [
             Instruction(
                 name=f"{prefix}.{name}",
@@ -264,15 +264,15 @@ class _Rewriter:
 
     def _leads_to_root(self, instruction: Instruction) -> bool:
         """Returns whether smaller values lead from a sum to a square root."""
-        reached = [instruction]
+        values = [instruction]
         for _ in range(_STEPS_TO_ROOT):
-            reached = [
+            values = [
                 reader
-                for value in reached
+                for value in values
                 for reader in self._read_by[value.name]
                 if elements(reader) <= elements(instruction)
             ]
-            if any(reader.opcode in _ROOTS for reader in reached):
+            if any(reader.opcode in _ROOTS for reader in values):
                 return True
         return False
 

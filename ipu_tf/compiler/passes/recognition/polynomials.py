@@ -28,18 +28,18 @@ class Polynomials:
     """The values of a layer as polynomials of some large tensors.
 
     Args:
-        defined: The instructions of a computation, by name.
+        by_name: The instructions of a computation, by name.
         layer: The layer whose values are polynomials; values of others are coefficients at best.
         bases: Names of the large tensors; all have the same number of elements.
     """
 
     def __init__(
-        self, defined: Mapping[str, Instruction], layer: str, bases: Collection[str]
+        self, by_name: Mapping[str, Instruction], layer: str, bases: Collection[str]
     ) -> None:
-        self._defined = defined
+        self._defined = by_name
         self._layer = layer
         order = tuple(bases)
-        self._elements = elements(defined[order[0]])
+        self._elements = elements(by_name[order[0]])
         self._found: dict[str, Terms | None] = {
             base: frozenset({tuple(int(base == other) for other in order)}) for base in order
         }
@@ -68,17 +68,17 @@ class Polynomials:
         if instruction.layer != self._layer:
             return None
         operands = [self._known(operand) for operand in instruction.operands]
-        known = [terms for terms in operands if terms is not None]
-        if len(known) < len(operands):
+        operand_terms = [terms for terms in operands if terms is not None]
+        if len(operand_terms) < len(operands):
             return None
         if opcode in _SAME_TERMS:
-            return known[0]
+            return operand_terms[0]
         if opcode in ("add", "subtract"):
-            return known[0] | known[1]
+            return operand_terms[0] | operand_terms[1]
         if opcode == "multiply":
-            return _product(*known)
-        if opcode == "divide" and known[1] == self._constant:
-            return known[0]
+            return _product(*operand_terms)
+        if opcode == "divide" and operand_terms[1] == self._constant:
+            return operand_terms[0]
         return None
 
     def _known(self, name: str) -> Terms | None:
@@ -99,10 +99,10 @@ def elements(instruction: Instruction) -> int:
 
 
 def _product(one: Terms, other: Terms) -> Terms | None:
-    found = frozenset(
+    terms = frozenset(
         tuple(a + b for a, b in zip(left, right, strict=True)) for left in one for right in other
     )
-    return found if factors(found) <= MOST_FACTORS else None
+    return terms if factors(terms) <= MOST_FACTORS else None
 
 
 def _is_float(instruction: Instruction) -> bool:

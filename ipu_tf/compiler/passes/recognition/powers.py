@@ -21,19 +21,19 @@ def run(module: Module) -> Module:
 
 
 def _expanded(computation: Computation) -> Computation:
-    defined = computation.by_name()
+    by_name = computation.by_name()
     instructions: list[Instruction] = []
     for instruction in computation:
-        exponent = _exponent(instruction, defined)
+        exponent = _exponent(instruction, by_name)
         instructions += [instruction] if exponent is None else _products(instruction, exponent)
     return with_instructions(computation, instructions)
 
 
-def _exponent(instruction: Instruction, defined: Mapping[str, Instruction]) -> int | None:
+def _exponent(instruction: Instruction, by_name: Mapping[str, Instruction]) -> int | None:
     """Returns the exponent of a power that is worth expanding."""
     if instruction.opcode != "power":
         return None
-    value = scalar_of(instruction.operands[1], defined)
+    value = scalar_of(instruction.operands[1], by_name)
     return None if value is None or value not in _EXPONENTS else int(value)
 
 

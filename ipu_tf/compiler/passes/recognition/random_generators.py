@@ -43,8 +43,8 @@ def _replaced(computation: Computation) -> Computation:
             generators |= _generators(region, read_by, computation.root)
     if not generators:
         return computation
-    replaced = [generators.get(i.name, i) for i in computation]
-    return with_instructions(computation, replaced)
+    instructions = [generators.get(i.name, i) for i in computation]
+    return with_instructions(computation, instructions)
 
 
 def _generators(
@@ -78,17 +78,17 @@ def _sources(
     instructions: Iterable[Instruction], inside: dict[str, Instruction]
 ) -> tuple[str, ...]:
     """Returns the values that the instructions read from outside, in the order of first use."""
-    read = (operand for i in instructions for operand in i.operands)
-    return tuple(dict.fromkeys(name for name in read if name not in inside))
+    operands = (operand for i in instructions for operand in i.operands)
+    return tuple(dict.fromkeys(name for name in operands if name not in inside))
 
 
 def _leading_to(bits: Instruction, arithmetic: dict[str, Instruction]) -> list[Instruction]:
     """Returns the arithmetic that `bits` depend on, `bits` included, in order."""
     seen: set[str] = set()
-    waiting = [bits.name]
-    while waiting:
-        name = waiting.pop()
+    worklist = [bits.name]
+    while worklist:
+        name = worklist.pop()
         if name in arithmetic and name not in seen:
             seen.add(name)
-            waiting += arithmetic[name].operands
+            worklist += arithmetic[name].operands
     return [i for name, i in arithmetic.items() if name in seen]

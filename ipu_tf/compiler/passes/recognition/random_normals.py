@@ -82,6 +82,6 @@ def _seeds(region: Sequence[Instruction]) -> dict[str, tuple[str, ...]]:
         if i.opcode in _GENERATORS:
             seeds[i.name] = i.operands if i.opcode == "rng-bit-generator" else ()
         elif any(operand in seeds for operand in i.operands):
-            read = (seed for operand in i.operands for seed in seeds.get(operand, ()))
-            seeds[i.name] = tuple(dict.fromkeys(read))
+            operand_seeds = (seed for operand in i.operands for seed in seeds.get(operand, ()))
+            seeds[i.name] = tuple(dict.fromkeys(operand_seeds))
     return seeds

@@ -21,26 +21,26 @@ def run(module: Module) -> Module:
 
 
 def _multiplied(computation: Computation) -> Computation:
-    defined = computation.by_name()
+    by_name = computation.by_name()
     instructions: list[Instruction] = []
     for instruction in computation:
         is_division = instruction.opcode == "divide" and instruction.op_type == "Softmax"
-        sums = _repeated(instruction.operands[1], defined) if is_division else None
-        instructions += [instruction] if sums is None else _product(instruction, sums, defined)
+        sums = _repeated(instruction.operands[1], by_name) if is_division else None
+        instructions += [instruction] if sums is None else _product(instruction, sums, by_name)
     return with_instructions(computation, instructions)
 
 
-def _repeated(divisor: str, defined: Mapping[str, Instruction]) -> Instruction | None:
+def _repeated(divisor: str, by_name: Mapping[str, Instruction]) -> Instruction | None:
     """Returns the values of which a divisor is the broadcast; None if none of them repeats."""
-    broadcast = defined[divisor]
+    broadcast = by_name[divisor]
     if broadcast.opcode != "broadcast":
         return None
-    source = defined[broadcast.operands[0]]
+    source = by_name[broadcast.operands[0]]
     return source if _array(source).elements < _array(broadcast).elements else None
 
 
 def _product(
-    division: Instruction, sums: Instruction, defined: Mapping[str, Instruction]
+    division: Instruction, sums: Instruction, by_name: Mapping[str, Instruction]
 ) -> Iterator[Instruction]:
     """Yields the inverse of the sums, its broadcast and the product that is the division."""
     type_ = _array(sums)
@@ -53,7 +53,7 @@ def _product(
         name=ones, opcode="broadcast", operands=(one,), attributes={"dimensions": ()}
     )
     yield parts.replace(name=inverse, operands=(ones, sums.name))
-    yield defined[division.operands[1]].replace(name=spread, operands=(inverse,))
+    yield by_name[division.operands[1]].replace(name=spread, operands=(inverse,))
     yield division.replace(opcode="multiply", operands=(division.operands[0], spread))
 
 

@@ -25,21 +25,21 @@ def run(module: Module) -> Module:
     if any(parameter.updated_by is not None for parameter in module.parameters):
         return module
     entry = module.entry_computation
-    read_by, known = entry.users, _known(module)
-    made = {
+    read_by, roles = entry.users, _known(module)
+    results = {
         instruction.name
         for instruction in entry
-        if "state" in known.get(instruction.name, ())
+        if "state" in roles.get(instruction.name, ())
         and instruction.opcode not in _NO_WORK
         and instruction.name != entry.root
-        and any(reader.name not in known for reader in read_by[instruction.name])
+        and any(reader.name not in roles for reader in read_by[instruction.name])
     }
-    if not made:
+    if not results:
         return module
-    kept, parameters = _needed(module, made), list(module.parameters)
+    live, parameters = _needed(module, results), list(module.parameters)
     instructions, numbered = [], []
-    for instruction in kept:
-        if instruction.name in made:
+    for instruction in live:
+        if instruction.name in results:
             layer = instruction.layer
             parameters.append(Parameter(name=instruction.name, role="weight", layer=layer))
             number = len(parameters) - 1
@@ -61,31 +61,31 @@ def run(module: Module) -> Module:
 def _known(module: Module) -> Mapping[str, frozenset[str]]:
     """Returns the roles of the variables that results depend on, of those that depend on no other
     parameter, by the name of their instruction."""
-    found: dict[str, frozenset[str]] = {}
+    roles: dict[str, frozenset[str]] = {}
     for instruction in module.entry_computation:
         if instruction.opcode == "parameter":
             role = module.parameters[instruction.attributes["parameter_number"]].role
             if role in _LOADED:
-                found[instruction.name] = frozenset({role})
+                roles[instruction.name] = frozenset({role})
         elif instruction.opcode == "constant":
-            found[instruction.name] = frozenset()
-        elif instruction.operands and all(name in found for name in instruction.operands):
-            found[instruction.name] = frozenset().union(*(found[n] for n in instruction.operands))
-    return found
+            roles[instruction.name] = frozenset()
+        elif instruction.operands and all(name in roles for name in instruction.operands):
+            roles[instruction.name] = frozenset().union(*(roles[n] for n in instruction.operands))
+    return roles
 
 
-def _needed(module: Module, made: set[str]) -> list[Instruction]:
+def _needed(module: Module, results: set[str]) -> list[Instruction]:
     """Returns the instructions that are left, in order, without variables that only made are of."""
     entry = module.entry_computation
     effects = with_side_effects(module)
-    kept: list[Instruction] = []
+    live: list[Instruction] = []
     alive = {entry.root}
     for instruction in reversed(entry.instructions):
         is_input = instruction.opcode == "parameter" and (
             module.parameters[instruction.attributes["parameter_number"]].role not in _LOADED
         )
         if instruction.name in alive or is_input or has_side_effect(instruction, effects):
-            kept.append(instruction)
-            if instruction.name not in made:
+            live.append(instruction)
+            if instruction.name not in results:
                 alive.update(instruction.operands)
-    return kept[::-1]
+    return live[::-1]
