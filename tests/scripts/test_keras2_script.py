@@ -8,9 +8,9 @@ from tests.scripts.test_scripts import figure, run
 
 
 @pytest.mark.slow
-def test_a_script_in_keras_2_trains_replicas_saves_and_loads(tmp_path, keras):
+def test_a_script_in_keras_2_trains_replicas_saves_and_loads(tmp_path):
     folder = str(tmp_path / "model")
-    printed = run("keras2.py", "--replicas", "2", "--folder", folder, keras=keras)
+    printed = run("keras2.py", "--replicas", "2", "--folder", folder)
     assert figure("accuracy", printed) > 0.9
     assert figure("difference", printed) == 0
     first, last = map(float, re.search(r"^loss (.*) (.*)$", printed, re.MULTILINE).groups())

@@ -10,8 +10,8 @@ import pytest
 FOLDER = Path(__file__).parent
 
 
-def run(script, *words, max_steps=None, tf1=False, cwd=None, keras=3):
-    """Runs a script with generated data in a process of its own; returns what it prints.
+def run(script, *words, max_steps=None, tf1=False, cwd=None):
+    """Runs a script on Keras 2 with generated data in its own process; returns what it prints.
 
     Args:
         script: Its file.
@@ -19,10 +19,9 @@ def run(script, *words, max_steps=None, tf1=False, cwd=None, keras=3):
         max_steps: The most steps of each loop; None for no limit.
         tf1: Whether it is written for TensorFlow 1.
         cwd: The folder that it runs in; None for the present one.
-        keras: The Keras that it gets.
     """
     limit = [] if max_steps is None else ["--max-steps", str(max_steps)]
-    options = ["--keras", str(keras), "--offline", *limit, *(["--tf1"] if tf1 else [])]
+    options = ["--keras", "2", "--offline", *limit, *(["--tf1"] if tf1 else [])]
     command = [sys.executable, "-m", "ipu_tf", "run", *options, str(FOLDER / script), *words]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=400, cwd=cwd
@@ -32,8 +31,8 @@ def run(script, *words, max_steps=None, tf1=False, cwd=None, keras=3):
 
 
 @pytest.mark.slow
-def test_the_cifar10_network_learns(keras):
-    printed = run("cifar10.py", "--epochs", "3", "--samples", "6400", keras=keras)
+def test_the_cifar10_network_learns():
+    printed = run("cifar10.py", "--epochs", "3", "--samples", "6400")
     assert figure("accuracy", printed) > 0.2
 
 
@@ -43,8 +42,8 @@ def figure(name, printed):
 
 
 @pytest.mark.slow
-def test_handwritten_digits_are_learned_in_few_steps(keras):
-    printed = run("mnist.py", max_steps=100, keras=keras)
+def test_handwritten_digits_are_learned_in_few_steps():
+    printed = run("mnist.py", max_steps=100)
     assert figure("epochs", printed) == 1
     assert figure("accuracy", printed) > 0.9
     assert "predictions 3200 10" in printed
@@ -65,8 +64,8 @@ def test_an_encoder_and_a_decoder_learn():
 
 
 @pytest.mark.slow
-def test_an_exported_model_is_served(keras):
-    printed = run("served_model.py", "--samples", "6400", keras=keras)
+def test_an_exported_model_is_served():
+    printed = run("served_model.py", "--samples", "6400")
     assert figure("accuracy", printed) > 0.6
     assert figure("equal", printed) == 1
     assert figure("stock", printed) == 1
@@ -74,8 +73,8 @@ def test_an_exported_model_is_served(keras):
 
 
 @pytest.mark.slow
-def test_operations_work_in_graphs_of_tensorflow_1(keras):
-    printed = run("graph_ops.py", keras=keras)
+def test_operations_work_in_graphs_of_tensorflow_1():
+    printed = run("graph_ops.py")
     assert printed.count("equal ") == 16
 
 
@@ -94,8 +93,8 @@ def test_a_pipeline_of_functions_learns_digits(words):
 
 
 @pytest.mark.slow
-def test_a_pipeline_of_keras_layers_learns_digits(keras):
-    assert figure("accuracy", run("pipelined_keras.py", keras=keras)) > 0.9
+def test_a_pipeline_of_keras_layers_learns_digits():
+    assert figure("accuracy", run("pipelined_keras.py")) > 0.9
 
 
 @pytest.mark.slow
@@ -106,8 +105,8 @@ def test_a_pipeline_of_a_graph_learns_in_a_session(words):
 
 
 @pytest.mark.slow
-def test_a_graph_of_tensorflow_1_learns_with_an_optimizer_of_its_own(tmp_path, keras):
-    printed = run("tensorflow_1.py", tf1=True, cwd=tmp_path, keras=keras)
+def test_a_graph_of_tensorflow_1_learns_with_an_optimizer_of_its_own(tmp_path):
+    printed = run("tensorflow_1.py", tf1=True, cwd=tmp_path)
     first, second = (float(loss) for loss in re.findall(r"^loss (.*)$", printed, re.MULTILINE))
     assert second < first / 2
     assert "moving True\nmodes train" in printed
@@ -123,8 +122,8 @@ def test_a_session_samples_with_a_chain_on_each_ipu(ipus):
 
 
 @pytest.mark.slow
-def test_an_on_device_loop_with_feeds_learns(keras):
-    printed = run("device_loop.py", keras=keras)
+def test_an_on_device_loop_with_feeds_learns():
+    printed = run("device_loop.py")
     assert printed.count("steps 64") == 2
     assert "improved True" in printed
 
@@ -137,7 +136,7 @@ def test_networks_with_several_datasets_in_one_infeed_train_against_each_other()
 
 
 @pytest.mark.slow
-def test_replicas_sample_with_feeds_in_nested_loops(keras):
-    printed = run("replicated_sampling.py", keras=keras)
+def test_replicas_sample_with_feeds_in_nested_loops():
+    printed = run("replicated_sampling.py")
     assert "replicas 4\nsamples (5, 4, 2) proposals (15, 4, 2)" in printed
     assert "index [0, 1, 2, 3]\nmeans agree True\nlast agrees True" in printed
