@@ -35,6 +35,12 @@ from tf_keras.src.saving.legacy.saved_model import load as saved_model_loading
 # How `fit` makes batches of arrays, weights their classes, and unpacks them.
 from tf_keras.src.engine import data_adapter
 
+# Where dtypes of layers are set.
+from tf_keras.src.mixed_precision import policy as policy_module
+
+# From what initializers draw their values.
+from tf_keras.src.backend import RandomGenerator
+
 # By what a legacy optimizer tells variables apart.
 from tf_keras.src.optimizers.legacy.optimizer_v2 import OptimizerV2 as LegacyOptimizer
 from tf_keras.src.optimizers.legacy.optimizer_v2 import _var_key
@@ -98,6 +104,12 @@ STEPS_OF_DATA = Patch(data_adapter.DataHandler, "steps", "loops of the host are 
 OPTIMIZER_OF = Patch(
     optimizers_module, "get", "names of optimizers are those of Keras 2.6 in scripts"
 )
+DRAWS = Patch(RandomGenerator, "__init__", "initializers draw from TensorFlow's seed in scripts")
+REPEATED_DRAWS = Patch(
+    tf_keras.initializers.Initializer, "_warn_reuse", "no draw of scripts repeats another"
+)
+DRAWS_THAT_REPEAT = RandomGenerator.RNG_STATELESS
+DRAWS_OF_TENSORFLOW = RandomGenerator.RNG_LEGACY_STATEFUL
 _AROUND = "ipu_tf_around"
 
 

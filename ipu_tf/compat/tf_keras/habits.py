@@ -11,9 +11,14 @@ import tensorflow as tf
 import tf_keras
 
 from ipu_tf.compat.spellings.spelling import Call, Notify, Spelling
+from ipu_tf.compat.tf_keras import earlier_names
 from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.internals.tf_keras import (
+    DRAWS,
+    DRAWS_OF_TENSORFLOW,
+    DRAWS_THAT_REPEAT,
     OPTIMIZER_OF,
+    REPEATED_DRAWS,
     LegacyLossScaleOptimizer,
     optimizers_module,
 )
@@ -121,6 +126,28 @@ def _with_two_axes(part: Any) -> Any:
     return tf.expand_dims(part, -1) if is_of_numbers else part
 
 
+def _of_tensorflow_s_seed(notify: Notify) -> Wrap:
+    """Returns the factory of the initializer of generators that draw as TensorFlow's seed says."""
+    del notify  # Scripts cannot tell.
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def init(
+            generator: Any, seed: Any = None, rng_type: str | None = None, **kwargs: Any
+        ) -> None:
+            is_open = seed is None and rng_type == DRAWS_THAT_REPEAT
+            stock(generator, seed, DRAWS_OF_TENSORFLOW if is_open else rng_type, **kwargs)
+
+        return init
+
+    return wrap
+
+
+def _silent(notify: Notify) -> Wrap:
+    """Returns the factory of a method that warns of nothing."""
+    del notify
+    return lambda stock: lambda owner: None
+
+
 SPELLINGS = (
     Spelling(
         name='`keras.optimizers.Adam`, `optimizer="adam"`',
@@ -153,5 +180,13 @@ SPELLINGS = (
         here="The same.",
         wraps=MappingProxyType(dict.fromkeys((*_STEPS_OF_MODELS, _PARTS_OF_BATCHES), _of_rows)),
     ),
+    Spelling(
+        name="an initializer without a seed",
+        keras_2="`tf.random.set_seed` gave it the same values again; layers that shared it got "
+        "values of their own.",
+        here="The same.",
+        wraps=MappingProxyType({DRAWS: _of_tensorflow_s_seed, REPEATED_DRAWS: _silent}),
+    ),
+    *earlier_names.SPELLINGS,
 )
 """Each habit of Keras 2.6 that 2.15 lost."""

@@ -30,7 +30,9 @@ _NAMES = {
 _MOVED = {
     "engine.topology": f"{SOURCES}.engine.base_layer",
     "layers.advanced_activations": f"{SOURCES}.layers.activation",
+    "layers.convolutional": f"{TREE}.layers",
     "layers.convolutional_recurrent": f"{TREE}.layers",
+    "layers.core": f"{TREE}.layers",
     "layers.cudnn_recurrent": f"{SOURCES}.layers.rnn",
     "layers.dense_attention": f"{SOURCES}.layers.attention",
     "layers.einsum_dense": f"{SOURCES}.layers.core.einsum_dense",
@@ -38,12 +40,16 @@ _MOVED = {
     "layers.local": f"{SOURCES}.layers.locally_connected",
     "layers.merge": f"{SOURCES}.layers.merging",
     "layers.multi_head_attention": f"{SOURCES}.layers.attention.multi_head_attention",
+    "layers.noise": f"{TREE}.layers",
+    "layers.normalization": f"{TREE}.layers",
     "layers.normalization_v2": f"{SOURCES}.layers.normalization.batch_normalization",
+    "layers.pooling": f"{TREE}.layers",
     "layers.recurrent": f"{TREE}.layers",
     "layers.recurrent_v2": f"{TREE}.layers",
     "layers.rnn_cell_wrapper_v2": f"{SOURCES}.layers.rnn.cell_wrappers",
     "layers.wrappers": f"{TREE}.layers",
     "losses.losses_utils": f"{SOURCES}.utils.losses_utils",
+    "mixed_precision.experimental": "ipu_tf.compat.tf_keras.experimental_precision",
     "objectives": f"{TREE}.losses",
     "optimizer_v2": f"{SOURCES}.optimizers.legacy",
     "optimizer_v2.learning_rate_schedule": f"{SOURCES}.optimizers.schedules.learning_rate_schedule",
@@ -79,8 +85,9 @@ def source_of(rest: str) -> str | None:
     parts = rest.split(".")
     for length in range(len(parts), 0, -1):
         moved = _MOVED.get(".".join(parts[:length]))
-        if moved is not None:
-            return _existing(".".join((moved, *parts[length:])))
+        found = None if moved is None else _existing(".".join((moved, *parts[length:])))
+        if found is not None:
+            return found
     return _existing(f"{SOURCES}.{rest}")
 
 

@@ -77,6 +77,24 @@ def test_a_layer_takes_itself_for_true(keras):
     assert Doubled().trainable is True
 
 
+def drawn(keras, seed):
+    """The values that two layers with one initializer draw after TensorFlow was seeded."""
+    tf.random.set_seed(seed)
+    shared = keras.initializers.GlorotUniform()
+    return [shared((2, 3)).numpy(), shared((2, 3)).numpy()]
+
+
+def test_initializers_draw_from_the_seed_of_tensorflow(keras):
+    first, second = drawn(keras, 1)
+    np.testing.assert_array_equal(drawn(keras, 1), [first, second])
+    assert (first != second).all()
+    tf.random.set_seed(1)
+    # The bounds of Glorot's uniform distribution over five features.
+    np.testing.assert_array_equal(first, tf.random.uniform((2, 3), -(1.2**0.5), 1.2**0.5))
+    same = keras.initializers.HeNormal(seed=3), tf_keras.initializers.HeNormal(seed=3)
+    np.testing.assert_array_equal(same[0]((2, 3)), same[1]((2, 3)))
+
+
 NUMBERS = np.linspace(0, 1, 8, dtype="float32")
 
 
