@@ -22,11 +22,8 @@ class DropoutBody(AnyKeras):
         ref: bool = True,
         **kwargs: object,
     ) -> None:
-        if not 0 <= rate < 1:
-            raise ValueError(
-                "Dropout: the rate must be from 0 up to but not including 1. "
-                f"Received: rate={rate!r}."
-            )
+        if not 0 <= rate <= 1:
+            raise ValueError(f"Dropout: the rate must be from 0 to 1. Received: rate={rate!r}.")
         if not isinstance(ref, bool):
             raise TypeError(f"Dropout: `ref` must be True or False. Received: {ref!r}.")
         super().__init__(rate, noise_shape=noise_shape, **kwargs)
@@ -51,9 +48,18 @@ class DropoutBody(AnyKeras):
         super().build(input_shape)
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Returns the inputs, with dropout in training."""
+        """Returns the inputs, with dropout in training.
+
+        Raises:
+            ValueError: The rate is 1, in training.
+        """
         if not training or not self.rate:
             return inputs
+        if self.rate == 1:
+            raise ValueError(
+                f"Dropout layer '{self.name}': in training, the rate must be from 0 up to but not "
+                f"including 1. Received: rate={self.rate!r}."
+            )
         if self.seed is None:
             return super().call(inputs, training=True)
         return drop(inputs, self.rate, self.noise_shape, self.seed)

@@ -54,10 +54,19 @@ def test_the_gradient_has_the_mask_of_the_outputs():
     np.testing.assert_array_equal(tape.gradient(loss, x), outputs)
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.0])
+@pytest.mark.parametrize("rate", [-0.1, 1.1])
 def test_the_rate_is_checked(rate):
-    with pytest.raises(ValueError, match=f"from 0 up to but not including 1.*rate={rate}"):
+    with pytest.raises(ValueError, match=f"from 0 to 1. Received: rate={rate}"):
         Dropout(rate)
+
+
+def test_a_rate_of_1_is_refused_in_training_alone():
+    layer = Dropout(1.0, name="all")
+    x = tf.ones((2, 3))
+    np.testing.assert_array_equal(layer(x), x)
+    message = "'all': in training, the rate must be from 0 up to but not including 1.*rate=1.0"
+    with pytest.raises(ValueError, match=message):
+        layer(x, training=True)
 
 
 @pytest.mark.parametrize("seed", [7, [1, 2, 3], [1.0, 2.0]])
