@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -247,6 +248,15 @@ def array_batches(
         shuffle=shuffle,
     )
     return made.get_dataset(), int(made.get_size())
+
+
+def as_array(part: object) -> object:
+    """Returns a list of numbers as the array that `fit` makes of it; any other part as it is.
+
+    Relies on `data_adapter.ListsOfScalarsDataAdapter.can_handle`.
+    """
+    is_list = isinstance(part, list) and data_adapter.ListsOfScalarsDataAdapter.can_handle(part)
+    return np.asarray(part) if is_list else part
 
 
 def with_class_weight(

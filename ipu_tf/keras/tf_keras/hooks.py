@@ -14,7 +14,13 @@ from ipu_tf.internals import patches
 from ipu_tf.internals.autograph import autograph
 from ipu_tf.internals.keras import register_mappings_in
 from ipu_tf.internals.structures import TensorStructure
-from ipu_tf.internals.tf_keras import counter_of, is_compiled, open_layers, steps_variable_of
+from ipu_tf.internals.tf_keras import (
+    as_array,
+    counter_of,
+    is_compiled,
+    open_layers,
+    steps_variable_of,
+)
 from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.array_names import ROLES
@@ -44,6 +50,7 @@ def _on_ipu(name: str) -> Callable[..., object]:
         stock = getattr(super(TfKerasHooks, self), name)
         if not runs_on_ipu(self, made_in_scope=True):
             return stock(*args, **kwargs)
+        args, kwargs = tuple(map(as_array, args)), _with_arrays(kwargs)
         prepared = self.ipu_training_loop.prepared(self, name, args, kwargs)
         in_methods = patches.installed(IN_METHODS)
         with stock_iterators_in_scopes(), in_methods, prepared as arguments:
@@ -52,6 +59,15 @@ def _on_ipu(name: str) -> Callable[..., object]:
             return stock(**arguments)
 
     return call
+
+
+def _with_arrays(arguments: Mapping[str, object]) -> dict[str, object]:
+    """Returns arguments with arrays for lists of numbers, also in a tuple of validation data."""
+    found = {name: as_array(part) for name, part in arguments.items()}
+    validation = found.get("validation_data")
+    if isinstance(validation, tuple):
+        found["validation_data"] = tuple(map(as_array, validation))
+    return found
 
 
 def _build_for_batch(model: TfKerasHooks, step: str, arguments: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_tf.internals.tf_keras import as_array
 from tests.grids import mostly_slow
 from tests.keras.tf_keras_training import X, Y, check_equal, strategy_of
 
@@ -133,7 +134,24 @@ FORMS = {
             "batch_size": 8,
         },
     ),
+    "lists of numbers": (
+        single,
+        lambda: {
+            "x": X.tolist(),
+            "y": Y.tolist(),
+            "batch_size": 8,
+            "validation_data": (X[:8].tolist(), Y[:8].tolist()),
+            "validation_batch_size": 8,
+        },
+    ),
 }
+
+
+def test_lists_of_numbers_alone_are_arrays():
+    numbers = [[1, 2], [3, 4]]
+    np.testing.assert_array_equal(as_array(numbers), numbers)
+    for other in ([X, X], (1, 2), X, None, 3):
+        assert as_array(other) is other
 
 
 @pytest.mark.parametrize("form", mostly_slow(FORMS, fast=[]))
