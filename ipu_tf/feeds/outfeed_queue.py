@@ -133,7 +133,7 @@ class IPUOutfeedQueue(Iterable[Any]):
                 "eager call; a model whose layers enqueue is built with `model.build(shape)`."
             )
         graph = tf.compat.v1.get_default_graph()
-        if is_scratch(graph):  # Keras infers shapes.
+        if is_scratch(graph):  # Keras infers shapes or makes variables.
             return tf.no_op()
         if self._queue.is_used_in(graph):
             raise ValueError(

@@ -16,6 +16,7 @@ from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.device_function import Step
 from ipu_tf.keras.training_state import StatefulModel
+from ipu_tf.runtime.tracing import hooks
 
 
 def has_own(model: StatefulModel, step: str) -> bool:
@@ -71,7 +72,7 @@ def build_by_tracing(model: GraphModel, name: str, batch: SpecStructure) -> None
         step = adapter_of(model).step(name)
         return strategy.extended.call_for_each_replica(step, args=(_copied(batch),))
 
-    with strategy.scope():
+    with strategy.scope(), hooks.building():
         tf.function(trace, autograph=False).get_concrete_function(batch)
 
 

@@ -38,6 +38,7 @@ from ipu_tf.keras.steps.own_steps import build_by_tracing
 from ipu_tf.keras.tf_keras.loop_adapter import IN_METHODS, EpochReader
 from ipu_tf.keras.tf_keras.options_in_files import WRITING
 from ipu_tf.keras.training_state import LoopFunction, strategy_in_force
+from ipu_tf.runtime.tracing import hooks as tracing_hooks
 from ipu_tf.strategy import IPUStrategy
 from ipu_tf.strategy.infeed_iterator import stock_iterators_in_scopes
 
@@ -112,7 +113,8 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         Raises:
             ValueError: Only some layers of a subclassed model are in `PipelineStage` scopes.
         """
-        super().build(input_shape)
+        with tracing_hooks.building():
+            super().build(input_shape)
         # Within a call, a `build` of the script calls this one.
         if not open_layers() and self.ipu_training_state.may_pipeline(self):
             check_stages_of_built(self)

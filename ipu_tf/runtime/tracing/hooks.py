@@ -37,7 +37,8 @@ from ipu_tf.runtime.tracing.call_ops import CALLS
 from ipu_tf.runtime.tracing.tracer import Tracer
 
 _SCRATCH_GRAPH = "scratch_graph"
-"""Keras infers shapes in graphs of this name and throws them away; their shapes are not static."""
+"""Keras infers shapes in graphs with this in their names and throws them away; their shapes are not
+static."""
 
 _thread = threading.local()
 
@@ -61,10 +62,22 @@ def tracing(tracer: Tracer) -> Iterator[Tracer]:
             _thread.tracer = previous
 
 
+@contextlib.contextmanager
+def building() -> Iterator[None]:
+    """Says that what this thread traces inside makes variables, and never runs."""
+    around, _thread.building = getattr(_thread, "building", False), True
+    try:
+        yield
+    finally:
+        _thread.building = around
+
+
 def is_scratch(graph: FuncGraph | None) -> bool:
-    """Returns whether Keras infers shapes in a graph: nothing in it ever runs."""
+    """Returns whether Keras infers shapes or makes variables in a graph: nothing in it ever runs."""
+    if getattr(_thread, "building", False):
+        return True
     while isinstance(graph, FuncGraph):
-        if graph.name.startswith(_SCRATCH_GRAPH):
+        if _SCRATCH_GRAPH in graph.name:
             return True
         graph = graph.outer_graph
     return False
