@@ -73,7 +73,7 @@ def building() -> Iterator[None]:
 
 
 def is_scratch(graph: FuncGraph | None) -> bool:
-    """Returns whether Keras infers shapes or makes variables in a graph: nothing in it ever runs."""
+    """Returns whether Keras infers shapes or makes variables in a graph: nothing in it runs."""
     if getattr(_thread, "building", False):
         return True
     while isinstance(graph, FuncGraph):
