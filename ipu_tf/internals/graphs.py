@@ -320,6 +320,22 @@ def loop_body(loop: tf.Operation) -> FuncGraph | None:
     return getattr(loop, "_body_graph", None)
 
 
+def loop_condition(loop: tf.Operation) -> FuncGraph | None:
+    """Returns the graph of a loop's condition, None where the loop was read from a file.
+
+    Relies on `while_v2`, which sets `Operation._cond_graph`.
+    """
+    return getattr(loop, "_cond_graph", None)
+
+
+def graph_before_gradient(body: FuncGraph) -> FuncGraph | None:
+    """Returns the graph of the loop whose gradient a body computes, None for other bodies.
+
+    Relies on `_WhileBodyGradFuncGraph._forward_graph`.
+    """
+    return getattr(body, "_forward_graph", None)
+
+
 def loop_of_body(body: FuncGraph) -> tf.Operation | None:
     """Returns the loop whose body a graph is, None before TensorFlow builds its gradient.
 

@@ -227,7 +227,8 @@ def executed(
     if choice.by_xla or device_programs.never_runs():
         outputs = choice.outputs
     else:
-        outputs, gradients = fusion.fuse(trace.graph, (trace.outputs, gradients))
+        results = trace.outputs, gradients
+        outputs, gradients = fusion.fuse(trace.graph, results, loops=searches is None)
     if choice.note and device is not None:
         device = dataclasses.replace(device, notes=(*device.notes, choice.note))
     if searches is not None:

@@ -11,33 +11,53 @@ A new joined op needs an entry in `JOINED`; a test compares the table with the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from ipu_tf.internals.graphs import set_op_attribute
-from ipu_tf.internals.tensorflow import NodeDef, op_def_registry
+from ipu_tf.internals.tensorflow import NodeDef
+from ipu_tf.ops.kernels import joined_loops
+from ipu_tf.ops.kernels.chains import Chain, Expand
 
 _REPLACES = "_ipu_tf_replaces_"
 """Attributes of a joined op, by the number of an output: the name of the tensor it replaces. Those
 that begin with an underscore may be set on any op, and are kept in files."""
 
 
-def note_replaced(tensor: tf.Tensor, by: tf.Tensor) -> None:
+_BYPASSED = "_ipu_tf_bypassed_"
+"""Attributes of a loop that does not iterate since joined ops do its work, by the number of an
+input: the name of the tensor that it read."""
+
+
+def note_replaced(tensor: tf.Tensor | None, by: tf.Tensor) -> None:
     """Records on a joined op which tensor one of its outputs replaces.
 
     Args:
-        tensor: The tensor; its op stays in the graph.
+        tensor: The tensor; its op stays in the graph. None for a value that only joined ops read.
         by: The output.
     """
-    name = tf.compat.v1.AttrValue(s=tensor.name.encode())
+    name = tf.compat.v1.AttrValue(s=b"" if tensor is None else tensor.name.encode())
     set_op_attribute(by.op, f"{_REPLACES}{by.value_index}", name)
+
+
+def note_bypassed(op: tf.Operation, index: int) -> None:
+    """Records which tensor an op reads, before it is made to read another."""
+    name = tf.compat.v1.AttrValue(s=op.inputs[index].name.encode())
+    set_op_attribute(op, f"{_BYPASSED}{index}", name)
+
+
+def bypassed(node: NodeDef) -> dict[int, str]:
+    """Returns the tensors that an op read before it was made to read others, by their places."""
+    found = {key: value for key, value in node.attr.items() if key.startswith(_BYPASSED)}
+    return {int(key.removeprefix(_BYPASSED)): name.s.decode() for key, name in found.items()}
 
 
 def replaced(node: NodeDef, index: int) -> str | None:
     """Returns the name of the tensor that a joined op's output replaces, None if unknown.
+
+    The name is "" where only joined ops read the output.
 
     Args:
         node: NodeDef of the joined op.
@@ -45,70 +65,6 @@ def replaced(node: NodeDef, index: int) -> str | None:
     """
     key = f"{_REPLACES}{index}"
     return node.attr[key].s.decode() if key in node.attr else None
-
-
-class Chain:
-    """Builds the stock ops that a joined op stands for.
-
-    Args:
-        node: NodeDef of the joined op, in a FunctionDef.
-
-    Attributes:
-        nodes: The created NodeDefs, each after those it reads.
-        inputs: The inputs of the joined op, in their order.
-    """
-
-    def __init__(self, node: NodeDef) -> None:
-        self._node = node
-        self._controls = [name for name in node.input if name.startswith("^")]
-        self.nodes: list[NodeDef] = []
-        self.inputs: tuple[str, ...] = tuple(n for n in node.input if not n.startswith("^"))
-
-    def attribute(self, name: str) -> tf.compat.v1.AttrValue:
-        """Returns the AttrValue of an attribute of the joined op."""
-        return self._node.attr[name]
-
-    def add(self, op_type: str, *inputs: str, **values: tf.DType | bool) -> str:
-        """Adds an op; returns the name of its first output in a FunctionDef.
-
-        Attributes that both ops have are the joined op's; all others are defaults.
-
-        Args:
-            op_type: Its type.
-            inputs: Its inputs.
-            values: Attributes that the joined op does not have.
-        """
-        node = self._new(op_type)
-        node.input.extend([*inputs, *self._controls])
-        definition = op_def_registry.get(op_type)
-        for attribute in definition.attr:
-            value = values.get(attribute.name)
-            if isinstance(value, bool):
-                node.attr[attribute.name].b = value
-            elif value is not None:
-                node.attr[attribute.name].type = value.as_datatype_enum
-            elif attribute.name in self._node.attr:
-                node.attr[attribute.name].CopyFrom(self._node.attr[attribute.name])
-            else:
-                node.attr[attribute.name].CopyFrom(attribute.default_value)
-        return f"{node.name}:{definition.output_arg[0].name}:0"
-
-    def constant(self, value: ArrayLike, dtype: tf.DType) -> str:
-        """Adds a constant; returns its name in a FunctionDef."""
-        node = self._new("Const")
-        node.attr["dtype"].type = dtype.as_datatype_enum
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype))
-        return f"{node.name}:output:0"
-
-    def _new(self, op_type: str) -> NodeDef:
-        # Beside the joined op, not below it: the scope names the layer of the op.
-        node = NodeDef(name=f"{self._node.name}_{len(self.nodes)}_{op_type}", op=op_type)
-        self.nodes.append(node)
-        return node
-
-
-Expand = Callable[[Chain], Sequence[str]]
-"""Adds the ops that a joined op stands for; returns their names for its outputs."""
 
 
 def expand(node: NodeDef) -> tuple[list[NodeDef], list[str]]:
@@ -247,6 +203,10 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuScaledDifference": _scaled_difference,
         "IpuAdamStep": _adam_step,
         "IpuSoftmaxGrad": _softmax_gradient,
+        "IpuLstm": joined_loops.lstm,
+        "IpuLstmGrad": joined_loops.lstm_gradient,
+        "IpuGru": joined_loops.gru,
+        "IpuGruGrad": joined_loops.gru_gradient,
     }
 )
 """The definition of each joined op by the ops that it stands for, by its type."""

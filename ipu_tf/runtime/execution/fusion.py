@@ -4,9 +4,10 @@ A convolution or matmul takes in the bias and the ReLU after it, and its gradien
 bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of
 ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
 dropout, `norm_fusion` batch normalization, `chain_fusion` updates of Adam and the gradient of
-softmax. Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers
-of the chain's last op to it. The arithmetic of products does not change: it runs on the same
-rounded sums; normalization and softmax may add up in another order.
+softmax, `recurrent_fusion` whole loops of recurrent layers. Fusion runs at the end of a trace, in
+place: it adds the fused op and redirects the readers of the chain's last op to it. The arithmetic
+of products does not change: it runs on the same rounded sums; normalization, softmax and the
+gradients of loops may add up in another order.
 """
 
 from __future__ import annotations
@@ -18,20 +19,27 @@ from typing import TypeVar, cast
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import FuncGraph
-from ipu_tf.runtime.execution import chain_fusion, dropout_fusion, norm_fusion
+from ipu_tf.runtime.execution import (
+    chain_fusion,
+    dropout_fusion,
+    norm_fusion,
+    recurrent_fusion,
+)
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse, attributes_of
+from ipu_tf.runtime.tracing.call_ops import LOOPS
 
 _T = TypeVar("_T")
 
 _BIASED = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
 
 
-def fuse(graph: FuncGraph, outputs: _T) -> _T:
+def fuse(graph: FuncGraph, outputs: _T, *, loops: bool = True) -> _T:
     """Fuses all chains of ops in `graph` that can be fused.
 
     Args:
         graph: The graph of a traced function, in which nothing is being recorded.
         outputs: The results of the function, a structure.
+        loops: Whether to fuse loops: not if their steps may be run once more, one by one.
 
     Returns:
         `outputs` with the tensors of fused ops.
@@ -39,7 +47,7 @@ def fuse(graph: FuncGraph, outputs: _T) -> _T:
     flat = tf.nest.flatten(outputs, expand_composites=True)
     joined = FusionGraph(graph, flat)
     for op in graph.get_operations():
-        if op.type in _RULES:
+        if op.type in _RULES and (loops or op.type not in LOOPS):
             _RULES[op.type](joined, op)
     flat = [joined.current(value) for value in flat]
     return cast(_T, tf.nest.pack_sequence_as(outputs, flat, expand_composites=True))
@@ -139,6 +147,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "AddN": norm_fusion.fuse_gradient,
         "Sub": chain_fusion.fuse_difference,
         "RealDiv": chain_fusion.fuse_adam_step,
+        **dict.fromkeys(LOOPS, recurrent_fusion.fuse_loop),
     }
 )
 """The patterns that an op can join, by the type of the first or last op of a chain."""

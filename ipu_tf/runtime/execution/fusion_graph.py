@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -60,6 +61,24 @@ class FusionGraph:
     def is_replaced(self, tensor: tf.Tensor) -> bool:
         """Returns whether a tensor has no readers since it was replaced."""
         return id(tensor) in self._replaced
+
+    def is_output(self, tensor: tf.Tensor) -> bool:
+        """Returns whether a tensor leaves the graph."""
+        return id(tensor) in self._outputs
+
+    def operations_before(self, op: tf.Operation) -> Iterator[tf.Operation]:
+        """Yields the ops that were created before `op`."""
+        return itertools.takewhile(lambda other: other is not op, self._graph.get_operations())
+
+    def mark_inner(self, tensors: Sequence[tf.Tensor]) -> None:
+        """Notes outputs of a joined op that stand for no tensor: only joined ops read them."""
+        for tensor in tensors:
+            joined_ops.note_replaced(None, tensor)
+
+    def bypass(self, op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
+        """Makes `op` read `tensor` when it runs; the compiler reads what it read before."""
+        joined_ops.note_bypassed(op, index)
+        replace_input(op, index, tensor)
 
     def current(self, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the replacement of a tensor, or the tensor itself."""

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.internals.tensorflow import NodeDef
-from ipu_tf.ops.kernels.joined_ops import Chain, Expand
+from ipu_tf.ops.kernels.chains import Chain, Expand
 
 _MARK = "/ipu_tf."
 _NAME = re.compile(rf"(.*){_MARK}(\w+?)_\d+_\w+")

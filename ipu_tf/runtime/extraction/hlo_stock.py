@@ -271,10 +271,10 @@ class _Body:
     def _add_joined_op(self, node: Any) -> None:
         """Redirects the readers of a joined op to the ops that were joined, or to their chain."""
         names = [name for name, _ in outputs_of(node)]
-        replaced = [self._output(joined_ops.replaced(node, index)) for index in range(len(names))]
-        found = [name for name in replaced if name is not None]
-        if len(found) == len(names):
-            self._unjoined.update(zip(names, found, strict=True))
+        replaced = [joined_ops.replaced(node, index) for index in range(len(names))]
+        found = [self._output(name) if name else name for name in replaced]
+        if None not in found:
+            self._unjoined.update((old, new) for old, new in zip(names, found, strict=True) if new)
             return
         nodes, results = joined_ops.expand(node)
         self.function.node_def.extend(nodes)
@@ -300,6 +300,8 @@ class _Body:
 
     def _add_call(self, node: Any, host_inputs: frozenset[int]) -> None:
         new = self._copy(node)
+        for index, tensor in joined_ops.bypassed(node).items():
+            new.input[index] = self._output(tensor) or new.input[index]
         arguments = frozenset(index - CALLS[node.op] for index in host_inputs)
         converted = None
         callees = [callee for value in new.attr.values() for callee in functions_of(value)]

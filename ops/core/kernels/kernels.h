@@ -141,6 +141,35 @@ struct NormGradientRow {
   int64_t channels;
 };
 
+// One step of a recurrent layer for one sample. `outer` and `inner` are the products of its inputs and of its state
+// with the weights. The gates of an LSTM are i, f, g, o, of one bias each; a GRU has two biases, the second for
+// `inner`.
+struct RecurrentRow {
+  const float* outer;
+  const float* inner;
+  const float* bias;
+  const float* h_before;
+  const float* c_before;  // Of an LSTM.
+  float* gates;           // Four; those of an LSTM may be in the place of `outer`.
+  float* h;
+  float* c;  // Of an LSTM.
+  int64_t units;
+};
+
+// The gradient of such a step.
+struct RecurrentGradientRow {
+  const float* gates;
+  const float* h_before;
+  const float* c_before;  // Of an LSTM.
+  const float* c;         // Of an LSTM.
+  const float* d_output;  // What reaches the output beside `dh`; nullptr: nothing.
+  float* dh;              // The gradient of h; then that of h_before without what `d_inner` gives it.
+  float* dc;              // The gradient of c; then that of c_before.
+  float* d_outer;
+  float* d_inner;  // Of a GRU; an LSTM has one gradient for both.
+  int64_t units;
+};
+
 struct Kernels {
   const char* name;
   int block_rows;                 // Rows of the register block.
@@ -183,6 +212,10 @@ struct Kernels {
   void (*scale_shift)(const float* x, const float* scale, const float* shift, bool relu, float* y, int64_t count);
   // dx = dy * scale + (x - mean) * slope + offset.
   void (*norm_gradient)(const NormGradientRow& row, const float* dy, const float* x, float* dx);
+  void (*lstm_step)(const RecurrentRow& row);
+  void (*lstm_gradient)(const RecurrentGradientRow& row);
+  void (*gru_step)(const RecurrentRow& row);
+  void (*gru_gradient)(const RecurrentGradientRow& row);
 };
 
 const Kernels& Avx2Kernels();

@@ -32,6 +32,10 @@ CASES = {
     "ipu_depthwise_conv2d_native_backprop_input": (DEPTHWISE, (DEPTHWISE_FILTER, DEPTHWISE_RESULT)),
     "ipu_depthwise_conv2d_native_backprop_filter": (DEPTHWISE, (IMAGES, DEPTHWISE_RESULT)),
 }
+STEPS, STATE = (3, 4, 5), (4, 6)
+"""Inputs of a recurrent layer, and its state."""
+STATES, GATES = (4, 4, 6), (3, 4, 24)
+LSTM_KERNELS, GRU_KERNELS = ((5, 24), (6, 24)), ((5, 18), (6, 18))
 # Ops that are joined of several, for float32 alone.
 FUSED_CASES = {
     "ipu_mat_mul_bias": ({"relu": True}, ((5, 40), (40, 7), (7,))),
@@ -45,6 +49,16 @@ FUSED_CASES = {
     "ipu_scaled_difference": ({"square": True}, (IMAGES, IMAGES, ())),
     "ipu_adam_step": ({}, (IMAGES, IMAGES, (), ())),
     "ipu_softmax_grad": ({}, (IMAGES, IMAGES)),
+    "ipu_lstm": ({"steps": 3}, (STEPS, STATE, STATE, *LSTM_KERNELS, (24,))),
+    "ipu_lstm_grad": (
+        {"steps": 3},
+        (STEPS, *LSTM_KERNELS, STATES, STATES, GATES, (3, *STATE), STATE, STATE),
+    ),
+    "ipu_gru": ({"steps": 3, "last_only": True}, (STEPS, STATE, *GRU_KERNELS, (2, 18))),
+    "ipu_gru_grad": (
+        {"steps": 3, "last_only": True},
+        (STEPS, *GRU_KERNELS, STATES, GATES, (1, *STATE), STATE),
+    ),
     "ipu_max_pool_grad": (POOL | {"relu": True}, ((2, 6, 4, 20), (2, 3, 2, 20), (2, 3, 2, 20))),
 }
 # The input of sizes, where an op has one, and its value.

@@ -1,0 +1,88 @@
+"""Patterns of ops: nested tuples of op types, names for tensors, and constants."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import tensorflow as tf
+
+Pattern = str | float | tuple
+"""A name that stands for a tensor, the value of a scalar constant, or an op: its type and patterns
+of its inputs. `("columns", i, n, pattern)` is part `i` of `n` equal parts of the last dimension,
+`("rows", i, n, pattern)` that of the first."""
+
+Found = Mapping[str, tf.Tensor]
+"""The tensors that names stand for."""
+
+_TYPES: Mapping[str, Sequence[str]] = MappingProxyType({"Bias": ("BiasAdd", "AddV2")})
+_COMMUTE = frozenset({"AddV2", "LogicalAnd", "Mul"})
+
+
+def find(tensor: tf.Tensor, pattern: Pattern, known: Found) -> Found | None:
+    """Returns the tensors of a pattern's names, None if `tensor` does not have this form.
+
+    Args:
+        tensor: The result of the outermost op; identities are passed over.
+        pattern: The pattern.
+        known: Tensors of names that are known.
+    """
+    tensor = without_identities(tensor)
+    if isinstance(pattern, str):
+        other = known.get(pattern)
+        if other is None:
+            return {**known, pattern: tensor}
+        return known if other is tensor else None
+    if not isinstance(pattern, tuple):
+        value = tf.get_static_value(tensor) if tensor.shape.rank == 0 else None
+        return known if value is not None and value == pattern else None
+    op_type, *operands = pattern
+    if op_type in {"columns", "rows"}:
+        return _find_part(tensor, pattern, known)
+    if tensor.op.type not in _TYPES.get(op_type, (op_type,)):
+        return None
+    inputs = list(tensor.op.inputs)[: len(operands)]
+    for order in itertools.permutations(inputs) if op_type in _COMMUTE else [inputs]:
+        found: Found | None = known
+        for value, operand in zip(order, operands, strict=True):
+            found = None if found is None else find(value, operand, found)
+        if found is not None:
+            return found
+    return None
+
+
+def without_identities(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns what identities hand on."""
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def _find_part(tensor: tf.Tensor, pattern: tuple, known: Found) -> Found | None:
+    dimension, index, count, whole = pattern
+    axis = -1 if dimension == "columns" else 0
+    if tensor.op.type == "Split":
+        source, at = tensor.op.inputs[1], tensor.value_index
+    elif tensor.op.type == "StridedSlice":
+        source = tensor.op.inputs[0]
+        at = _first_column(tensor) // max(1, tensor.shape[-1] or 1)
+    else:
+        return None
+    shape = source.shape.as_list() if source.shape.rank is not None else [None]
+    if None in shape or shape[axis] % count:
+        return None
+    shape[axis] //= count
+    return find(source, whole, known) if tensor.shape == shape and at == index else None
+
+
+def _first_column(tensor: tf.Tensor) -> int:
+    """Returns where a slice of whole rows starts, -1 for other slices."""
+    op = tensor.op
+    masks = [op.get_attr(name) for name in ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")]
+    begin, strides = (tf.get_static_value(op.inputs[index]) for index in (1, 3))
+    rank = tensor.shape.rank
+    plain = not any(masks) and begin is not None and strides is not None
+    if not plain or len(begin) != rank or any(step != 1 for step in strides):
+        return -1
+    return 0 if op.get_attr("begin_mask") & 1 << (rank - 1) else int(begin[-1])
