@@ -91,8 +91,10 @@ class IPUOutfeedQueue(Iterable[Any]):
 
     @property
     def enqueued(self) -> bool:
-        """Whether a program enqueues."""
-        return self._element is not None
+        """Whether a program enqueues; in the trace of one, whether it does so far."""
+        graph = tf.compat.v1.get_default_graph()
+        is_traced = graph.building_function and not tf.executing_eagerly()
+        return self._queue.is_used_within(graph) if is_traced else self._element is not None
 
     @property
     def element_spec(self) -> SpecStructure:
@@ -144,7 +146,7 @@ class IPUOutfeedQueue(Iterable[Any]):
         components = tf.nest.flatten(element)
         _check(components)
         number = self._queue.tensor()
-        if not self.enqueued:
+        if self._element is None:
             self._queue.open()
         self._element = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), element)
         if synthetic.is_synthetic(SyntheticDataCategory.OUTFEED):
@@ -178,7 +180,7 @@ class IPUOutfeedQueue(Iterable[Any]):
                 elements in vain.
         """
         del wait_for_completion
-        if not self.enqueued:
+        if self._element is None:
             if threading.get_ident() != self._thread:
                 return []
             raise ValueError(
@@ -198,7 +200,7 @@ class IPUOutfeedQueue(Iterable[Any]):
         Raises:
             StopIteration: There is none.
         """
-        if not self.enqueued or not self._rows():
+        if self._element is None or not self._rows():
             raise StopIteration
         return self._take(limit=1, stacked=False)
 

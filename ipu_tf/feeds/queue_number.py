@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -41,6 +41,15 @@ class QueueNumber:
     def is_used_in(self, graph: tf.Graph) -> bool:
         """Returns whether the ops of a graph use the queue, those of the same replica if apart."""
         return (self, shared_programs.member()) in _users.get(graph, ())
+
+    def is_used_within(self, graph: tf.Graph) -> bool:
+        """Returns whether the ops of a graph, or of a function in it, use the queue."""
+        users: Iterable[tf.Graph | None] = [one for one in tuple(_users) if self.is_used_in(one)]
+        while users := [user for user in users if user is not None]:
+            if graph in users:
+                return True
+            users = [getattr(user, "outer_graph", None) for user in users]
+        return False
 
     def open(self) -> None:
         """Notes that a dataset fills the queue, or that a program does."""

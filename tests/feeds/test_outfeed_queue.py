@@ -61,6 +61,24 @@ def test_elements_of_several_runs_stay_until_they_are_dequeued(strategy):
     assert queue.dequeue().shape == (0,)
 
 
+def test_each_trace_asks_whether_it_enqueues(strategy):
+    queue, seen = IPUOutfeedQueue(), []
+
+    def enqueue(x):
+        seen.append(queue.enqueued)
+        if not queue.enqueued:
+            queue.enqueue(x)
+        seen.append(queue.enqueued)
+        return x + 1
+
+    assert not queue.enqueued
+    for start in (0, 10):
+        strategy.run(tf.function(lambda x: enqueue(loops.repeat(1, enqueue, [x]))), [start])
+    assert queue.enqueued
+    assert seen == [False, True, True, True] * 2
+    np.testing.assert_array_equal(queue.dequeue(), [0, 10])
+
+
 def test_an_enqueue_in_a_condition_of_a_nested_loop(strategy):
     queue = IPUOutfeedQueue()
 
