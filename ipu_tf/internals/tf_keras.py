@@ -210,6 +210,15 @@ def is_compiled(model: tf_keras.Model) -> bool:
     return bool(model._is_compiled)
 
 
+def node_of(tensor: TfKerasTensor | tf.Tensor) -> TfKerasNode | None:
+    """Returns the symbolic call that makes a tensor of a functional model, None if none does.
+
+    Relies on `_keras_history`: inside of a `tf.Graph` such tensors are TensorFlow's own.
+    """
+    history = getattr(tensor, "_keras_history", None)
+    return None if history is None else history.layer.inbound_nodes[history.node_index]
+
+
 def layers_within(model: tf_keras.Model) -> list[tf_keras.layers.Layer]:
     """Returns all layers in a model, those of layers, too. Relies on `Layer._flatten_layers`."""
     return list(model._flatten_layers(include_self=False))

@@ -260,6 +260,14 @@ def test_the_first_step_says_that_a_model_is_not_converted(caplog, monkeypatch):
     assert len([message for message in messages if message.startswith(start)]) == 1
 
 
+def test_a_functional_model_may_be_made_inside_of_a_graph():
+    with strategy_of().scope(), tf.Graph().as_default():
+        inputs = tf_keras.Input((6,))
+        model = tf_keras.Model(inputs, tf_keras.layers.Dense(3)(inputs))
+    assert model.pipeline_stages() == {}
+    assert model.output_shape == (None, 3)
+
+
 def test_the_loop_replicates_the_steps_of_models():
     """Not `strategy.run`, whose replicas have weights of their own."""
     for of_a_keras in (tf_keras, keras):

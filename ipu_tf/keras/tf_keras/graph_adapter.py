@@ -18,6 +18,7 @@ from ipu_tf.internals.tf_keras import (
     TfKerasNode,
     TfKerasTensor,
     layers_within,
+    node_of,
 )
 from ipu_tf.keras.adapters.graphs import GraphModel, Kind, Layer, Structure, graphs_of
 
@@ -66,7 +67,7 @@ class TfKerasGraphs:
 
     def producer_of(self, tensor: TfKerasTensor) -> TfKerasNode | None:
         """Returns the call that makes a symbolic tensor, None if none has made it."""
-        return tensor.node
+        return node_of(tensor)
 
     def operation_of(self, node: TfKerasNode) -> Layer:
         """Returns the layer that is called."""
