@@ -1,8 +1,8 @@
 """Tile ops: matmuls and convolutions that execute a plan."""
 
+from ipu_tf.ops.gradients import chains as chains
 from ipu_tf.ops.gradients import element_chains as element_chains
 from ipu_tf.ops.gradients import normalization as normalization
-from ipu_tf.ops.gradients import recurrent as recurrent
 from ipu_tf.ops.gradients import tile_ops as tile_ops
 from ipu_tf.ops.gradients import vectorization as vectorization
 from ipu_tf.ops.kernels import library

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 
 from ipu_tf.internals.tensorflow import NodeDef, op_def_registry
 
-_RENAMED: Mapping[tuple[str, str], str] = MappingProxyType({("Split", "split_dim"): "axis"})
+_RENAMED: Mapping[tuple[str, str], str] = MappingProxyType(
+    {("ExpandDims", "dim"): "axis", ("Split", "split_dim"): "axis"}
+)
 """Inputs of ops, which `tf.raw_ops` calls otherwise."""
 
 
@@ -108,7 +110,8 @@ class TracedChain:
         return tf.compat.v1.AttrValue(**{"b" if isinstance(value, bool) else "i": value})
 
     def add(self, op_type: str, *inputs: tf.Tensor, **values: Any) -> Any:
-        """As `Chain.add`; returns a list for ops of several outputs."""
+        """As `Chain.add`; returns a list for ops of several outputs. Types are those of inputs."""
+        values = {name: v for name, v in values.items() if not isinstance(v, tf.DType)}
         operands = list(inputs)
         for argument in op_def_registry.get(op_type).input_arg:
             name = _RENAMED.get((op_type, argument.name), argument.name)

@@ -187,6 +187,22 @@ def _softmax_gradient(chain: Chain) -> Sequence[str]:
     return [chain.add("Mul", chain.add("Sub", dy, total), y)]
 
 
+def _segment_sum(chain: Chain) -> Sequence[str]:
+    return [chain.add("UnsortedSegmentSum", *chain.inputs, Tindices=tf.int32)]
+
+
+def _gathered_rows(chain: Chain) -> Sequence[str]:
+    params, indices, ids = chain.inputs
+    first, last = (chain.constant(axis, tf.int32) for axis in (0, 1))
+    rows = chain.add("GatherV2", params, indices, first, **_GATHER)
+    kept = chain.add("GreaterEqual", ids, chain.constant(0, tf.int32), T=tf.int32)
+    kept = chain.add("ExpandDims", kept, last, T=tf.bool)
+    return [chain.add("SelectV2", kept, rows, chain.constant(0.0, tf.float32))]
+
+
+_GATHER = {"Tparams": tf.float32, "Tindices": tf.int32, "Taxis": tf.int32}
+
+
 JOINED: Mapping[str, Expand] = MappingProxyType(
     {
         "IpuConv2DBias": _biased("Conv2D"),
@@ -203,6 +219,8 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuScaledDifference": _scaled_difference,
         "IpuAdamStep": _adam_step,
         "IpuSoftmaxGrad": _softmax_gradient,
+        "IpuSegmentSum": _segment_sum,
+        "IpuGatherRows": _gathered_rows,
         "IpuLstm": joined_loops.lstm,
         "IpuLstmGrad": joined_loops.lstm_gradient,
         "IpuGru": joined_loops.gru,

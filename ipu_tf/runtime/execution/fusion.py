@@ -4,10 +4,10 @@ A convolution or matmul takes in the bias and the ReLU after it, and its gradien
 bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of
 ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
 dropout, `norm_fusion` batch normalization, `chain_fusion` updates of Adam and the gradient of
-softmax, `recurrent_fusion` whole loops of recurrent layers. Fusion runs at the end of a trace, in
-place: it adds the fused op and redirects the readers of the chain's last op to it. The arithmetic
-of products does not change: it runs on the same rounded sums; normalization, softmax and the
-gradients of loops may add up in another order.
+softmax, `segment_fusion` sums over segments, `recurrent_fusion` whole loops of recurrent layers.
+Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers of the
+chain's last op to it. The arithmetic of products does not change: it runs on the same rounded sums;
+normalization, softmax and the gradients of loops may add up in another order.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ipu_tf.runtime.execution import (
     dropout_fusion,
     norm_fusion,
     recurrent_fusion,
+    segment_fusion,
 )
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse, attributes_of
 from ipu_tf.runtime.tracing.call_ops import LOOPS
@@ -132,6 +133,11 @@ def _relu_gradient_of(joined: FusionGraph, op: tf.Operation) -> tf.Operation | N
     return use.op if op.outputs[0].dtype == tf.float32 else None
 
 
+def _fuse_selection(joined: FusionGraph, op: tf.Operation) -> None:
+    if not segment_fusion.fuse_rows(joined, op):
+        dropout_fusion.fuse_product_then_selection(joined, op)
+
+
 _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxyType(
     {
         **dict.fromkeys(_BIASED, _fuse_bias),
@@ -139,7 +145,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "IpuConv2DBackpropInput": _fuse_input_gradient,
         "MaxPoolGrad": _fuse_pool_gradient,
         "GreaterEqual": dropout_fusion.fuse_mask,
-        "SelectV2": dropout_fusion.fuse_product_then_selection,
+        "SelectV2": _fuse_selection,
         "Mul": dropout_fusion.fuse_selection_then_product,
         "SquaredDifference": norm_fusion.fuse_moments,
         "AddV2": norm_fusion.fuse_scale_and_shift,
@@ -147,6 +153,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "AddN": norm_fusion.fuse_gradient,
         "Sub": chain_fusion.fuse_difference,
         "RealDiv": chain_fusion.fuse_adam_step,
+        "UnsortedSegmentSum": segment_fusion.fuse_sum,
         **dict.fromkeys(LOOPS, recurrent_fusion.fuse_loop),
     }
 )

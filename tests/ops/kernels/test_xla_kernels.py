@@ -146,6 +146,18 @@ def test_bits_of_dropout():
     np.testing.assert_array_equal(jitted(dropout)(*operands), dropout(*operands))
 
 
+def test_bits_of_segments():
+    ids = tf.constant([2, 0, -1, 2])
+
+    def segments(x):
+        sums = library.load().ipu_segment_sum(x, ids, 3)
+        return sums, library.load().ipu_gather_rows(sums, tf.maximum(ids, 0), ids)
+
+    x = tf.constant(normals(0, (4, 17)))
+    for result, reference in zip(jitted(segments)(x), segments(x), strict=True):
+        np.testing.assert_array_equal(result, reference)
+
+
 # They move tensors between replicas, or between host and device, or hold values for the host; XLA
 # has no such state.
 APART = re.compile(
@@ -162,9 +174,11 @@ def test_no_op_of_the_library_is_left_out():
         "ipu_cast",
         "ipu_dropout_mask",
         "ipu_floating_point_check",
+        "ipu_gather_rows",
         "ipu_index_check",
         "ipu_masked_scale",
         "ipu_nonfinite_replay",
+        "ipu_segment_sum",
         # tests/poplar/test_user_ops.py has both.
         "ipu_stateless_user_op",
         "ipu_user_op",

@@ -54,6 +54,17 @@ def moments_of_vectors(x):
     return library.load().ipu_moments(x, rank=2, keep_dims=False)
 
 
+SEGMENTS = [2, 0, -1, 2, 2, 0, 3]
+
+
+def segment_sum(x):
+    return library.load().ipu_segment_sum(x, SEGMENTS, 4)
+
+
+def gathered_rows(x):
+    return library.load().ipu_gather_rows(x, np.maximum(SEGMENTS, 0), SEGMENTS)
+
+
 def joined_call(op):
     return lambda *operands: call(op, operands)
 
@@ -68,6 +79,8 @@ CALLS = {
         (IMAGES, POOLED),
     ),
     "ipu_moments of vectors": (moments_of_vectors, ((9, 5),)),
+    "ipu_segment_sum": (segment_sum, ((7, 9),)),
+    "ipu_gather_rows": (gathered_rows, ((4, 9),)),
     "ipu_dropout_mask": (mask, ()),
     "ipu_masked_scale": (kept, ((5, 9),)),
 }

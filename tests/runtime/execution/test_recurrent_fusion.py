@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUStrategy
+from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops.kernels import library
 from tests.ops.tile_cases import normals
 from tests.runtime.execution.test_fusion import live_types, traced
@@ -138,6 +138,18 @@ def test_other_loops_stay(strategy, case):
     types = live_types(function)
     assert "While" in types
     assert not {"IpuLstm", "IpuGru"} & set(types)
+
+
+def test_steps_that_may_be_run_once_more_stay():
+    cfg, layer = IPUConfig(), layer_of("gru", SHAPES[0])
+    cfg.simulator.trace_numerics = True
+    cfg.configure_ipu_system()
+    try:
+        own = IPUStrategy(enable_keras_extensions=False)
+        function = traced(own, lambda x: layer(x)[0], [inputs_of(SHAPES[0])])
+    finally:
+        config.reset_ipu_configuration()
+    assert "While" in live_types(function)
 
 
 def test_a_variable_that_changes_before_the_loop_is_read_in_it(strategy):

@@ -1,4 +1,4 @@
-"""Gradients of the joined loops of recurrent layers.
+"""Gradients of the joined loops of recurrent layers, and of joined sums over segments.
 
 A tape needs them if it records a function that was traced, and joined, before. They are those of
 the ops that were joined. Importing this module registers them with TensorFlow.
@@ -12,13 +12,17 @@ from ipu_tf.ops.kernels.chains import TracedChain
 from ipu_tf.ops.kernels.joined_ops import JOINED
 
 
+@tf.RegisterGradient("IpuGatherRows")
 @tf.RegisterGradient("IpuGru")
 @tf.RegisterGradient("IpuGruGrad")
 @tf.RegisterGradient("IpuLstm")
 @tf.RegisterGradient("IpuLstmGrad")
-def _of_chain(op: tf.Operation, *gradients: tf.Tensor) -> list[tf.Tensor]:
+@tf.RegisterGradient("IpuSegmentSum")
+def _of_chain(op: tf.Operation, *gradients: tf.Tensor) -> list[tf.Tensor | None]:
     inputs = [tf.identity(each) for each in op.inputs]
+    floats = [each for each in inputs if each.dtype.is_floating]
     with tf.GradientTape() as tape:
-        tape.watch(inputs)
+        tape.watch(floats)
         results = TracedChain(op, inputs).run(JOINED[op.type])
-    return tape.gradient(results, inputs, list(gradients), tf.UnconnectedGradients.ZERO)
+    found = iter(tape.gradient(results, floats, list(gradients), tf.UnconnectedGradients.ZERO))
+    return [next(found) if each.dtype.is_floating else None for each in inputs]

@@ -1,0 +1,118 @@
+// Sums over segments of rows and their gradient: IpuSegmentSum and IpuGatherRows.
+#include "../core/elements/segments.h"
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tile_kernel.h"
+
+namespace ipu_tf {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::DimensionHandle;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+// Returns the first of some numbers that is not below `limit`, -1 if there is none.
+int64_t FirstBeyond(const int32_t* numbers, int64_t count, int64_t limit) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (numbers[i] >= limit) return i;
+  }
+  return -1;
+}
+
+class SegmentSumKernel : public NamedKernel {
+ public:
+  using NamedKernel::NamedKernel;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor &x = context->input(0), &ids = context->input(1), &count = context->input(2);
+    OP_REQUIRES(context,
+                x.dims() == 2 && ids.dims() == 1 && count.dims() == 0 && x.dim_size(0) == ids.dim_size(0) &&
+                    count.scalar<int32_t>()() >= 0,
+                Error(absl::StrCat("data has rows, each has a number, and the count of segments is a scalar of at "
+                                   "least 0. Received the shapes ",
+                                   x.shape().DebugString(), ", ", ids.shape().DebugString(), " and ",
+                                   count.shape().DebugString())));
+    const int64_t segments = count.scalar<int32_t>()();
+    const int32_t* id = ids.flat<int32_t>().data();
+    const int64_t beyond = FirstBeyond(id, ids.NumElements(), segments);
+    OP_REQUIRES(context, beyond < 0,
+                Error(absl::StrCat("segment_ids[", beyond, "] = ", beyond < 0 ? 0 : id[beyond], " is out of range [0, ",
+                                   segments, ")")));
+    Tensor* y = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape({segments, x.dim_size(1)}), &y));
+    SumSegments(x.flat<float>().data(), id, x.dim_size(0), x.dim_size(1), segments, y->flat<float>().data(),
+                ActiveKernels(), ParallelOf(context));
+  }
+};
+
+class GatherRowsKernel : public NamedKernel {
+ public:
+  using NamedKernel::NamedKernel;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor &x = context->input(0), &from = context->input(1), &ids = context->input(2);
+    OP_REQUIRES(context, x.dims() == 2 && from.dims() == 1 && ids.shape() == from.shape(),
+                Error(absl::StrCat("params has rows, and both numbers of a row are in vectors. Received the shapes ",
+                                   x.shape().DebugString(), ", ", from.shape().DebugString(), " and ",
+                                   ids.shape().DebugString())));
+    const int32_t *at = from.flat<int32_t>().data(), *id = ids.flat<int32_t>().data();
+    for (int64_t i = 0; i < from.NumElements(); ++i) {
+      OP_REQUIRES(context, at[i] >= 0 && at[i] < x.dim_size(0),
+                  Error(absl::StrCat("indices[", i, "] = ", at[i], " is not in [0, ", x.dim_size(0), ")")));
+    }
+    Tensor* y = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape({from.dim_size(0), x.dim_size(1)}), &y));
+    GatherRows(x.flat<float>().data(), at, id, from.dim_size(0), x.dim_size(1), y->flat<float>().data(),
+               ParallelOf(context));
+  }
+};
+
+// Rows of the width of the first input.
+absl::Status RowsShape(InferenceContext* c, DimensionHandle rows) {
+  ShapeHandle x;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 2, &x));
+  c->set_output(0, c->Matrix(rows, c->Dim(x, 1)));
+  return absl::OkStatus();
+}
+
+absl::Status SegmentSumShape(InferenceContext* c) {
+  DimensionHandle segments;
+  TF_RETURN_IF_ERROR(c->MakeDimForScalarInput(2, &segments));
+  return RowsShape(c, segments);
+}
+
+absl::Status GatherRowsShape(InferenceContext* c) {
+  ShapeHandle from;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 1, &from));
+  return RowsShape(c, c->Dim(from, 0));
+}
+
+REGISTER_OP("IpuSegmentSum")
+    .Input("data: T")
+    .Input("segment_ids: int32")
+    .Input("num_segments: int32")
+    .Output("output: T")
+    .Attr("T: {float}")
+    .SetShapeFn(SegmentSumShape)
+    .Doc("UnsortedSegmentSum of rows.");
+
+REGISTER_OP("IpuGatherRows")
+    .Input("params: T")
+    .Input("indices: int32")
+    .Input("segment_ids: int32")
+    .Output("output: T")
+    .Attr("T: {float}")
+    .SetShapeFn(GatherRowsShape)
+    .Doc("SelectV2 of GatherV2 of rows where `segment_ids` are not negative, and of zeros.");
+
+REGISTER_KERNEL_BUILDER(Name("IpuSegmentSum").Device(DEVICE_CPU), SegmentSumKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuGatherRows").Device(DEVICE_CPU), GatherRowsKernel);
+
+}  // namespace
+}  // namespace ipu_tf
