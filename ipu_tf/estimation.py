@@ -14,7 +14,7 @@ import tensorflow as tf
 from ipu_tf import config as configuration
 from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.compiler.batch_axes.extents import NotInferable
-from ipu_tf.compiler.batch_axes.resized import resized
+from ipu_tf.compiler.batch_axes.resizing import resized
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import IPUConfig
 from ipu_tf.internals.structures import SpecStructure

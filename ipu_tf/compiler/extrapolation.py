@@ -31,22 +31,22 @@ class _Line:
     Attributes:
         first: Samples of the first point.
         second: Samples of the second point.
-        wanted: The samples that are asked for.
+        new_samples: Those of the result.
         names: The names of the second step, by those of the first.
     """
 
     first: int
     second: int
-    wanted: int
+    new_samples: int
     names: Mapping[str, str]
 
     def integer(self, first: int, second: int) -> int:
         """Returns the integer on the line through two."""
         if first == second:
             return first
-        rise = (second - first) * (self.wanted - self.first)
+        rise = (second - first) * (self.new_samples - self.first)
         if rise % (self.second - self.first):
-            raise NotLinear(f"{first} and {second} have no integer at {self.wanted} samples.")
+            raise NotLinear(f"{first} and {second} have no integer at {self.new_samples} samples.")
         return first + rise // (self.second - self.first)
 
     def is_named(self, first: str, second: str) -> bool:
@@ -75,7 +75,7 @@ def extrapolated(first: TracedStep, second: TracedStep, samples: int) -> TracedS
     line = _Line(
         first=first.samples_per_run,
         second=second.samples_per_run,
-        wanted=samples,
+        new_samples=samples,
         names=_names(a, b),
     )
     if a.parameters != b.parameters or not line.is_named(a.entry, b.entry):

@@ -27,7 +27,7 @@ def schedule_block(block: Block, buffers: BufferTable, *, updates_last: bool = F
     groups = _update_groups(block.nodes, sequence, buffers) if updates_last else {}
     graph, numbers = _task_graph(block, buffers, sequence, groups)
     order = schedule(graph)
-    kept_bytes = sum(graph.buffer_bytes[number] for number in graph.kept)
+    kept_bytes = sum(graph.buffer_bytes[number] for number in graph.live_at_end)
     block.peak_bytes = max(0, peak_bytes(graph, order) - kept_bytes)
     block.order = [sequence[task] for task in order]
     _take_over(graph, order, buffers, numbers)
@@ -116,7 +116,7 @@ def _task_graph(
     always_live = [buffer for buffer in numbers if buffers[buffer].always_live]
     kept_buffers = {numbers[b] for b in (*arguments, *results, *always_live) if b in numbers}
     sizes = [buffers.footprint_bytes(buffer) for buffer in numbers]
-    graph = TaskGraph(tasks=tasks, buffer_bytes=sizes, kept=frozenset(kept_buffers))
+    graph = TaskGraph(tasks=tasks, buffer_bytes=sizes, live_at_end=frozenset(kept_buffers))
     return graph, list(numbers)
 
 
@@ -137,7 +137,7 @@ def _take_over(
     reader_counts = [len(readers) for readers in graph.readers()]
     for index in order:
         task = graph.tasks[index]
-        donor = taken_over(task, graph.kept, reader_counts)
+        donor = taken_over(task, graph.live_at_end, reader_counts)
         if donor is not None:
             buffers.merge(numbers[task.writes[0]], into=numbers[donor])
         for buffer in task.reads:

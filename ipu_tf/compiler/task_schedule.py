@@ -41,13 +41,13 @@ class TaskGraph:
     Attributes:
         tasks: In an order that respects `Task.after`.
         buffer_bytes: Bytes of every buffer. A buffer that no task writes is live from the start.
-        kept: Buffers that stay live to the end: the caller owns their memory, or they are
+        live_at_end: Buffers that stay live to the end: the caller owns their memory, or they are
             results.
     """
 
     tasks: Sequence[Task]
     buffer_bytes: Sequence[int]
-    kept: frozenset[int] = frozenset()
+    live_at_end: frozenset[int] = frozenset()
 
     def followers(self) -> list[list[int]]:
         """Returns, task by task, the tasks that must run after it."""
@@ -117,7 +117,7 @@ def taken_over(task: Task, kept_buffers: Set[int], reader_counts: Sequence[int])
 
 def peak_bytes(graph: TaskGraph, order: Sequence[int]) -> int:
     """Returns the most bytes that are live at a time when the tasks run in `order`."""
-    size, kept_buffers = graph.buffer_bytes, graph.kept
+    size, kept_buffers = graph.buffer_bytes, graph.live_at_end
     reader_counts = [len(readers) for readers in graph.readers()]
     made_by = graph.writers()
     live = peak = sum(b for buffer, b in enumerate(size) if buffer not in made_by)
@@ -147,7 +147,7 @@ def _from_the_front(graph: TaskGraph) -> tuple[int, ...]:
     Tasks that only read lasting memory (such as the cast of a weight) would seem cheap long before
     another task needs them; they run right before the first task that does.
     """
-    size, kept_buffers, tasks = graph.buffer_bytes, graph.kept, graph.tasks
+    size, kept_buffers, tasks = graph.buffer_bytes, graph.live_at_end, graph.tasks
     followers, readers = graph.followers(), graph.readers()
     made_by = graph.writers()
     on_demand = _on_demand(graph, made_by, followers)
@@ -204,7 +204,7 @@ def _on_demand(
         result[index] = (
             bool(followers[index])
             and all(result[earlier] for earlier in task.after)
-            and all(buffer in graph.kept or buffer in made_by for buffer in task.reads)
+            and all(buffer in graph.live_at_end or buffer in made_by for buffer in task.reads)
         )
     return result
 
@@ -232,7 +232,7 @@ def _from_the_back(graph: TaskGraph) -> tuple[int, ...]:
     Seen from the end, a task frees the buffers it writes and makes those it reads live; the task
     that adds the least comes next, ties from the back.
     """
-    size, kept_buffers, tasks = graph.buffer_bytes, graph.kept, graph.tasks
+    size, kept_buffers, tasks = graph.buffer_bytes, graph.live_at_end, graph.tasks
     followers, readers = graph.followers(), graph.readers()
     live = [buffer in kept_buffers for buffer in range(len(size))]
     growth = [

@@ -128,41 +128,6 @@ def all_to_all_cycles(message_bytes: Count, tiles: Count, target: Target) -> Cou
     return _where_any(words * (np.asarray(tiles) > 1), _rounded(start) + words - 1)
 
 
-def traffic_cycles(traffic_bytes: NDArray[np.int64], target: Target) -> int:
-    """Returns the cycles of arbitrary traffic.
-
-    Args:
-        traffic_bytes: int[tiles, tiles]: bytes from the tile of the row to that of the column;
-            bytes that stay on their tile are copied there and do not count.
-        target: The machine.
-
-    Raises:
-        ValueError: The matrix is not square, larger than the chip, or has negative entries.
-    """
-    traffic = np.asarray(traffic_bytes)
-    if traffic.ndim != 2 or traffic.shape[0] != traffic.shape[1]:
-        raise ValueError(
-            "`traffic_bytes` must be a matrix of senders by receivers, [tiles, tiles]. "
-            f"Received: shape {traffic.shape}."
-        )
-    if len(traffic) > target.tiles:
-        raise ValueError(
-            f"`traffic_bytes` must be for at most the {target.tiles} tiles of the {target.chip} "
-            f"target. Received: {len(traffic)} tiles."
-        )
-    if traffic.size and traffic.min() < 0:
-        raise ValueError(f"`traffic_bytes` must not be negative. Received: {traffic.min()}.")
-    words = np.asarray(_words(traffic - np.diag(np.diag(traffic)), target))
-    busiest = max(words.sum(axis=0, initial=0).max(), words.sum(axis=1, initial=0).max())
-    if busiest == 0:
-        return 0
-    turns = np.any(words.any(axis=0) & words.any(axis=1))
-    turnaround = target.exchange.turnaround_cycles if turns else 0
-    senders = int(np.count_nonzero(words.any(axis=1)))
-    start = turnaround + expected_farthest_cycles(senders, target)
-    return int(_rounded(start) + busiest - 1)
-
-
 def expected_farthest_cycles(transfers: Count, target: Target) -> NDArray[np.float64]:
     """Returns the way of the farthest of `transfers` words between random tiles, in cycles.
 

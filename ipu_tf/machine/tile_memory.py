@@ -1,15 +1,12 @@
 """The memory of a tile: its regions, how wide loads may be, and how fast it is.
 
 Region 0 holds code and data and is not interleaved. Region 1 holds data alone; even and odd 64-bit
-words lie in different banks, so one instruction loads two of them (128 bits). Models rates and
-regions. Does not model single banks, nor conflicts between workers.
+words lie in different banks, so one instruction loads two of them (128 bits). Models rates.
+Does not model single banks, nor conflicts between workers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 
 _LOAD_BITS = (32, 64, 128)
@@ -20,35 +17,6 @@ SUSTAINED_SHARE = 0.985
 STREAM_SHARE = 0.991
 """The same for a hand-written loop that loads twice and stores in one slot (stated for STREAM on a
 GC200, WaveEquation-IPU)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRegion:
-    """A part of a tile's memory.
-
-    Attributes:
-        bytes: Its size.
-        interleaved: Whether 128-bit loads can read it.
-        holds_code: Whether instructions can be fetched from it.
-    """
-
-    bytes: int
-    interleaved: bool
-    holds_code: bool
-
-
-def regions(target: Target) -> tuple[MemoryRegion, MemoryRegion]:
-    """Returns the two regions of a tile's memory: with code, and interleaved."""
-    interleaved = int(target.tile_bytes * target.interleaved_share)
-    return (
-        MemoryRegion(bytes=target.tile_bytes - interleaved, interleaved=False, holds_code=True),
-        MemoryRegion(bytes=interleaved, interleaved=True, holds_code=False),
-    )
-
-
-def code_fits(code_bytes: int, target: Target) -> bool:
-    """Returns whether a tile's code fits the region for instructions."""
-    return code_bytes <= regions(target)[0].bytes - target.system_bytes
 
 
 def load_bytes_per_cycle(target: Target, load_bits: int) -> int:
@@ -69,11 +37,6 @@ def load_bytes_per_cycle(target: Target, load_bits: int) -> int:
     if load_bits == 128:
         return target.load_bytes_per_cycle
     return target.narrow_load_bytes_per_cycle * load_bits // 64
-
-
-def load_cycles(count_bytes: Count, target: Target, *, interleaved: bool = False) -> Count:
-    """Returns the cycles of loading so many bytes with the widest loads that the region allows."""
-    return ceil_div(count_bytes, load_bytes_per_cycle(target, 128 if interleaved else 64))
 
 
 def read_bytes_per_second(target: Target, load_bits: int) -> float:

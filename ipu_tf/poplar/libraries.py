@@ -163,8 +163,8 @@ def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...
         objects = _objects(folder, Path(name), compiler, flags)
         (unfinished / "lib").mkdir(parents=True)
         for library in LIBRARIES:
-            needed = LIBRARIES[: LIBRARIES.index(library)]
-            _link(library, objects[library], needed, unfinished / "lib", compiler, flags)
+            dependencies = LIBRARIES[: LIBRARIES.index(library)]
+            _link(library, objects[library], dependencies, unfinished / "lib", compiler, flags)
         _link(_USER_OPS, objects["user_op"], LIBRARIES, unfinished / "lib", compiler, flags)
         for part in _COPIED:
             shutil.copytree(folder / part, unfinished / part)
@@ -183,7 +183,7 @@ def _objects(
 ) -> dict[str, list[Path]]:
     """Returns the object files of each library."""
     units = _units(folder / "src", build)
-    found: dict[str, list[Path]] = {}
+    outputs_of_libraries: dict[str, list[Path]] = {}
 
     def compiled(unit: Path) -> tuple[str, Path]:
         output = unit.with_suffix(".o")
@@ -193,14 +193,14 @@ def _objects(
 
     _show(f"Building Poplar's libraries: {len(units)} parts, once, in less than two minutes")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for done, job in enumerate(as_completed([pool.submit(compiled, one) for one in units]), 1):
+        for count, job in enumerate(as_completed([pool.submit(compiled, one) for one in units]), 1):
             library, output = job.result()
-            found.setdefault(library, []).append(output)
+            outputs_of_libraries.setdefault(library, []).append(output)
             if sys.stderr.isatty():
-                _show(f"\rBuilding Poplar's libraries: {done} of {len(units)} parts", end="")
+                _show(f"\rBuilding Poplar's libraries: {count} of {len(units)} parts", end="")
     if sys.stderr.isatty():
         _show("")
-    return {library: sorted(outputs) for library, outputs in found.items()}
+    return {library: sorted(outputs) for library, outputs in outputs_of_libraries.items()}
 
 
 def _units(folder: Path, build: Path) -> list[Path]:
@@ -232,13 +232,13 @@ def _show(text: str, end: str = "\n") -> None:
 def _link(
     library: str,
     objects: list[Path],
-    needed: Sequence[str],
+    dependencies: Sequence[str],
     lib: Path,
     compiler: Compiler,
     flags: tuple[str, ...],
 ) -> None:
     """Links a library that loads those it needs from its own folder, whatever it calls of them."""
-    names = [f"-l{name}" for name in reversed(needed)]
+    names = [f"-l{name}" for name in reversed(dependencies)]
     words = [*flags, "-shared", *map(str, objects), "-o", str(lib / f"lib{library}.so")]
     words += ["-L", str(lib), "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed", *names]
     compiler.run([*words, "-ldl", "-pthread"], f"Poplar's lib{library}.so")

@@ -151,8 +151,10 @@ class _Server:
     def build(self, op: UserOpShapes) -> tuple[int, tuple[bool, ...], bytes]:
         """Builds an op; returns its number, which outputs it has, and its graph."""
         program = self._bridge.build(op)
-        made = [_bytes(one) for one, has in zip(op.outputs, program.has_output, strict=True) if has]
-        self._programs.append((program, made))
+        outputs_of_program = [
+            _bytes(one) for one, has in zip(op.outputs, program.has_output, strict=True) if has
+        ]
+        self._programs.append((program, outputs_of_program))
         return len(self._programs) - 1, program.has_output, program.records()
 
     def run(self, number: int, data: Sequence[bytes]) -> list[bytes]:

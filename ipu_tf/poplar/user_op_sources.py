@@ -94,8 +94,8 @@ def _preprocessed(source: Path, compiler: Compiler, words: list[str]) -> str:
 
 def _level(text: str) -> int:
     """Returns the level of the API that a source is written for; the newest if it names none."""
-    found = _LEVEL.search(text)
-    level = int(found[1]) if found else _NEWEST_LEVEL
+    match = _LEVEL.search(text)
+    level = int(match[1]) if match else _NEWEST_LEVEL
     return level if level in _METADATA else _NEWEST_LEVEL  # Loading it refuses other levels.
 
 
@@ -105,7 +105,7 @@ def _compile(
     """Compiles a source behind declarations of the functions that it may define."""
     header = output.with_suffix(".hpp")
     links = [*installation().link_flags, "-o", str(output)]
-    refused: PoplarBuildError | None = None
+    failure: PoplarBuildError | None = None
     for tensors, of_gradient in itertools.product(_TENSORS, _TENSORS):
         header.write_text(
             _DECLARATIONS.format(
@@ -122,8 +122,8 @@ def _compile(
         except PoplarBuildError as error:
             if _CONFLICT not in str(error):
                 raise
-            refused = error
+            failure = error
     raise PoplarBuildError(
         f"the functions of {source} are not those of level {level} of the API (docs/poplar.md):\n"
-        f"{refused}"
+        f"{failure}"
     )

@@ -61,13 +61,13 @@ def _options(text: str) -> Mapping[str, object]:
 
 
 def _is_on(name: str, value: object) -> bool:
-    found = _SWITCHES.get(str(value).lower())
-    if found is None:
+    switch = _SWITCHES.get(str(value).lower())
+    if switch is None:
         raise ValueError(
             f"{name} of {VARIABLE} or `compilation_poplar_options` takes true or false. "
             f"Received: {value!r}."
         )
-    return found
+    return switch
 
 
 def _is_known(name: str) -> bool:

@@ -74,8 +74,8 @@ class Session:
         from ipu_tf.profile.report_formats import write_formats
 
         folder = Path(records["folder"].decode())
-        written = write_formats(_report(self._lowered(records)), folder, _FORMATS)
-        return "\n".join(map(str, written)).encode()
+        paths = write_formats(_report(self._lowered(records)), folder, _FORMATS)
+        return "\n".join(map(str, paths)).encode()
 
 
 _FORMATS = ("json", "text", "html", "perfetto")

@@ -60,17 +60,17 @@ FORMATS: Mapping[str, Writer] = {
 
 
 def check_formats(
-    formats: Iterable[str], known: Iterable[str] = FORMATS, argument: str = "formats"
+    formats: Iterable[str], choices: Iterable[str] = FORMATS, argument: str = "formats"
 ) -> tuple[str, ...]:
     """Returns the names of formats.
 
     Raises:
         ValueError: One of them is unknown.
     """
-    known, names = tuple(known), tuple(formats)
-    if isinstance(formats, str) or not set(names) <= set(known):
+    choices, names = tuple(choices), tuple(formats)
+    if isinstance(formats, str) or not set(names) <= set(choices):
         raise ValueError(
-            f"`{argument}` takes a list of {', '.join(map(repr, known))}. Received: {formats!r}."
+            f"`{argument}` takes a list of {', '.join(map(repr, choices))}. Received: {formats!r}."
         )
     return names
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ipu_tf.tile_program.layouts.footprint import bytes_on_tile
-from ipu_tf.tile_program.program import Category, Tensor
+from ipu_tf.tile_program.program import Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +48,3 @@ def live_on_tile(
     ]
     there = [live for live in lives if live.tile_bytes]
     return tuple(sorted(there, key=lambda live: -live.tile_bytes))
-
-
-def bytes_by_layer(tensors: Iterable[Tensor], step: int) -> dict[str, dict[Category, int]]:
-    """Returns the bytes on all tiles that are live at a step, by layer and category.
-
-    Layers come largest first; "" stands for tensors of no layer.
-    """
-    bytes_of_layers: dict[str, Counter[Category]] = {}
-    for tensor in live_at(tensors, step):
-        by_category = bytes_of_layers.setdefault(tensor.layer, Counter())
-        by_category[tensor.category] += tensor.footprint.bytes
-    by_bytes = sorted(bytes_of_layers.items(), key=lambda item: (-item[1].total(), item[0]))
-    return {layer: dict(by_category) for layer, by_category in by_bytes}

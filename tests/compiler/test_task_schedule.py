@@ -41,7 +41,7 @@ def graphs(draw):
             )
         )
     kept = frozenset(draw(st.sets(st.integers(0, len(sizes) - 1), max_size=3))) if sizes else ()
-    return TaskGraph(tasks=tuple(tasks), buffer_bytes=tuple(sizes), kept=frozenset(kept))
+    return TaskGraph(tasks=tuple(tasks), buffer_bytes=tuple(sizes), live_at_end=frozenset(kept))
 
 
 def live_sets(graph, order):
@@ -52,7 +52,7 @@ def live_sets(graph, order):
     dead_weight = set()  # buffers whose memory went on as another buffer's
     for index in order:
         task = graph.tasks[index]
-        if not task.takes_over or task.takes_over[0] in graph.kept:
+        if not task.takes_over or task.takes_over[0] in graph.live_at_end:
             continue
         (taken,) = task.takes_over
         if max(position[reader] for reader in readers[taken]) == position[index]:
@@ -62,7 +62,7 @@ def live_sets(graph, order):
         for buffer in range(len(graph.buffer_bytes)):
             first = position[made_by[buffer]] if buffer in made_by else -1
             last = max([first, *(position[reader] for reader in readers[buffer])])
-            if buffer in graph.kept or (buffer not in made_by and not readers[buffer]):
+            if buffer in graph.live_at_end or (buffer not in made_by and not readers[buffer]):
                 last = len(order)
             if first <= place <= last and (buffer, place) not in dead_weight:
                 live.add(buffer)
@@ -97,7 +97,7 @@ def test_the_peak_is_what_a_slow_count_finds(graph):
 def test_the_peak_lies_between_the_neediest_task_and_the_given_order(graph):
     def needed(task):
         buffers = {*task.reads, *task.writes}
-        overlap = sum(graph.buffer_bytes[b] for b in task.takes_over if b not in graph.kept)
+        overlap = sum(graph.buffer_bytes[b] for b in task.takes_over if b not in graph.live_at_end)
         used = sum(graph.buffer_bytes[buffer] for buffer in buffers)
         return used - overlap + task.temporary_bytes
 
@@ -108,7 +108,9 @@ def test_the_peak_lies_between_the_neediest_task_and_the_given_order(graph):
 
 @given(graphs())
 def test_equal_graphs_give_equal_orders(graph):
-    again = TaskGraph(tasks=graph.tasks, buffer_bytes=graph.buffer_bytes, kept=graph.kept)
+    again = TaskGraph(
+        tasks=graph.tasks, buffer_bytes=graph.buffer_bytes, live_at_end=graph.live_at_end
+    )
     assert schedule(graph) == schedule(again)
 
 
@@ -151,7 +153,7 @@ def test_an_update_runs_as_soon_as_its_gradient_is_there():
         gradients.append((len(tasks) - 1, previous + 1))
     for layer, (maker, gradient) in enumerate(gradients):
         tasks.append(Task(after=(maker,), reads=(layer, gradient)))
-    graph = TaskGraph(tasks=tasks, buffer_bytes=sizes, kept=frozenset(weights))
+    graph = TaskGraph(tasks=tasks, buffer_bytes=sizes, live_at_end=frozenset(weights))
     assert peak_bytes(graph, range(len(tasks))) == 200 + 5 + 200 + 5
     assert peak_bytes(graph, schedule(graph)) == 200 + 5 + 10 + 5
 
@@ -170,7 +172,7 @@ def test_what_is_made_of_weights_alone_waits_for_its_reader():
                 writes=(2 * layers + layer + 1,),
             )
         )
-    graph = TaskGraph(tasks=tasks, buffer_bytes=sizes, kept=frozenset(range(layers)))
+    graph = TaskGraph(tasks=tasks, buffer_bytes=sizes, live_at_end=frozenset(range(layers)))
     assert peak_bytes(graph, range(len(tasks))) == 80 + 40 + 2
     assert peak_bytes(graph, schedule(graph)) == 80 + 4 + 2
 
@@ -179,7 +181,7 @@ def test_memory_that_is_taken_over_counts_once():
     tasks = (Task(writes=(0,)), Task(after=(0,), reads=(0,), writes=(1,), takes_over=(0,)))
     graph = TaskGraph(tasks=tasks, buffer_bytes=(7, 7))
     assert peak_bytes(graph, (0, 1)) == 7
-    kept = TaskGraph(tasks=tasks, buffer_bytes=(7, 7), kept=frozenset({0}))
+    kept = TaskGraph(tasks=tasks, buffer_bytes=(7, 7), live_at_end=frozenset({0}))
     assert peak_bytes(kept, (0, 1)) == 14
 
 

@@ -92,35 +92,6 @@ def test_the_farthest_of_many_is_likely_far():
     assert exchange.expected_farthest_cycles(10**6, GC2) == pytest.approx(157)
 
 
-def test_traffic_is_bound_by_the_busiest_tile():
-    traffic = np.zeros((8, 8), int)
-    traffic[0, 1:] = 4000
-    sends = exchange.traffic_cycles(traffic, BOW)
-    receives = exchange.traffic_cycles(traffic.T, BOW)
-    assert 7000 < sends < 7000 + 200
-    assert 7000 < receives < 7000 + 200
-    assert exchange.traffic_cycles(np.diag([4000] * 8), BOW) == 0
-
-
-def test_all_to_all_is_traffic_of_ones():
-    # The pattern lets the message to itself take its turn, too.
-    traffic = exchange.traffic_cycles(np.full((64, 64), 40), BOW)
-    assert exchange.all_to_all_cycles(40, 64, BOW) == traffic + 10
-
-
-@pytest.mark.parametrize(
-    ("traffic", "message"),
-    [
-        (np.zeros((2, 3)), r"must be a matrix of senders by receivers.*shape \(2, 3\)"),
-        (np.full((2, 2), -4), r"must not be negative\. Received: -4"),
-        (np.zeros((17, 17)), r"at most the 16 tiles of the bow target\. Received: 17 tiles"),
-    ],
-)
-def test_bad_traffic(traffic, message):
-    with pytest.raises(ValueError, match=message):
-        exchange.traffic_cycles(traffic, target("bow", 16))
-
-
 def test_exchange_code_of_a_tile():
     assert exchange.exchange_code_bytes(received=0, sent=0, sent_bytes=64) == 0
     assert exchange.exchange_code_bytes(received=3, sent=0) == 8 + 3 * 8

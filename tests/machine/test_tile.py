@@ -7,28 +7,9 @@ GC2 = target("gc2")
 BOW = target("bow")
 
 
-def test_regions_fill_the_tile():
-    code, data = tile_memory.regions(BOW)
-    assert (code.bytes, data.bytes) == (208 * 1024, 416 * 1024)
-    assert code.holds_code
-    assert not code.interleaved
-    assert data.interleaved
-
-
-def test_code_is_fetched_from_the_first_region():
-    assert tile_memory.code_fits(208 * 1024, BOW)
-    assert not tile_memory.code_fits(208 * 1024 + 1, BOW)
-    assert not tile_memory.code_fits(128 * 1024, GC2)  # the system takes a part
-
-
 @pytest.mark.parametrize(("bits", "rate"), [(32, 4), (64, 8), (128, 16)])
 def test_load_rates(bits, rate):
     assert tile_memory.load_bytes_per_cycle(BOW, bits) == rate
-
-
-def test_only_interleaved_memory_is_loaded_by_128_bits():
-    np.testing.assert_array_equal(tile_memory.load_cycles(np.array([0, 16, 17]), BOW), [0, 2, 3])
-    assert tile_memory.load_cycles(17, BOW, interleaved=True) == 2
 
 
 def test_widths_that_do_not_exist():

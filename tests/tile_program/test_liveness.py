@@ -3,7 +3,7 @@
 import dataclasses
 
 from ipu_tf.tile_program.layouts.footprint import Footprint
-from ipu_tf.tile_program.liveness import bytes_by_layer, live_at, live_on_tile
+from ipu_tf.tile_program.liveness import live_at, live_on_tile
 from ipu_tf.tile_program.program import Tensor
 
 WEIGHT = Tensor(
@@ -48,10 +48,3 @@ def test_a_tile_sees_what_it_holds_largest_first():
         ("dense/kernel", 100),
     ]
     assert live_on_tile(TENSORS, step=1, tile=7, tiles=8) == ()
-
-
-def test_bytes_are_summed_by_layer_and_category():
-    assert bytes_by_layer(TENSORS, 4) == {
-        "dense": {"weights": 400, "activations": 600},
-        "relu": {"activations": 600},
-    }

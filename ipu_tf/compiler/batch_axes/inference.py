@@ -9,14 +9,14 @@ from ipu_tf.compiler.batch_axes.extents import Axes, Extents, NotInferable
 from ipu_tf.compiler.batch_axes.rules import InstructionExtents, apply
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 
-Found = Mapping[str, tuple[Axes, ...]]
+AxesByName = Mapping[str, tuple[Axes, ...]]
 """The extents of the arrays of each instruction, by its name."""
 
 _CALLS = frozenset({"call", "conditional"})
 """Opcodes that pass arrays to computations. Not loops: one may run once for each sample."""
 
 
-def sample_extents(module: Module, samples: int) -> tuple[Extents, Found]:
+def sample_extents(module: Module, samples: int) -> tuple[Extents, AxesByName]:
     """Returns the extents of a step, and of each which of them grow with the samples.
 
     The first axis of every input counts samples. Variables, constants of the function and whatever
@@ -31,26 +31,26 @@ def sample_extents(module: Module, samples: int) -> tuple[Extents, Found]:
         NotInferable: It is open of an extent, or two rules contradict each other.
     """
     extents = Extents()
-    axes_of_names = {
+    axes_by_name = {
         instruction.name: extents.of_arrays(instruction.type)
         for computation in module.computations.values()
         for instruction in computation
     }
-    _fix_inputs(module, samples, extents, axes_of_names)
+    _fix_inputs(module, samples, extents, axes_by_name)
     reshapes: list[InstructionExtents] = []
     for computation in module.computations.values():
         by_name = computation.by_name()
         for instruction in computation:
-            reading = _reading(instruction, by_name, extents, axes_of_names)
+            reading = _reading(instruction, by_name, extents, axes_by_name)
             if instruction.opcode in _CALLS:
-                _join_calls(module, reading, axes_of_names)
+                _join_calls(module, reading, axes_by_name)
             elif instruction.opcode == "reshape":
                 reshapes.append(reading)
             elif instruction.opcode != "parameter":
                 _apply(reading)
     while sum(_reshaped(reading, samples) for reading in reshapes):
         pass
-    return extents, axes_of_names
+    return extents, axes_by_name
 
 
 def _apply(reading: InstructionExtents) -> None:
@@ -65,23 +65,23 @@ def _reading(
     instruction: Instruction,
     by_name: Mapping[str, Instruction],
     extents: Extents,
-    axes_of_names: Found,
+    axes_by_name: AxesByName,
 ) -> InstructionExtents:
     return InstructionExtents(
         extents=extents,
         instruction=instruction,
-        operands=[axes_of_names[name] for name in instruction.operands],
+        operands=[axes_by_name[name] for name in instruction.operands],
         types=[by_name[name].type for name in instruction.operands],
-        results=axes_of_names[instruction.name],
+        results=axes_by_name[instruction.name],
     )
 
 
-def _fix_inputs(module: Module, samples: int, extents: Extents, axes_of_names: Found) -> None:
+def _fix_inputs(module: Module, samples: int, extents: Extents, axes_by_name: AxesByName) -> None:
     for instruction in module.entry_computation:
         if instruction.opcode != "parameter":
             continue
         parameter = module.parameters[instruction.attributes["parameter_number"]]
-        for axes in axes_of_names[instruction.name]:
+        for axes in axes_by_name[instruction.name]:
             for axis, extent in enumerate(axes):
                 counts = parameter.role == "input" and axis == 0
                 extents.fix(extent, counts_samples=counts)
@@ -91,7 +91,7 @@ def _fix_inputs(module: Module, samples: int, extents: Extents, axes_of_names: F
             raise NotInferable(f"the input '{parameter.name}' is no batch of {samples} samples")
 
 
-def _join_calls(module: Module, reading: InstructionExtents, axes_of_names: Found) -> None:
+def _join_calls(module: Module, reading: InstructionExtents, axes_by_name: AxesByName) -> None:
     """Joins what a call or a conditional passes to its computations and gets from them."""
     instruction, extents = reading.instruction, reading.extents
     callees = [module.computations[name] for name in instruction.computations]
@@ -103,9 +103,9 @@ def _join_calls(module: Module, reading: InstructionExtents, axes_of_names: Foun
         for parameter in callee:
             if parameter.opcode == "parameter":
                 argument = arguments[parameter.attributes["parameter_number"]]
-                for one, other in zip(argument, axes_of_names[parameter.name], strict=True):
+                for one, other in zip(argument, axes_by_name[parameter.name], strict=True):
                     extents.join_all(one, other)
-        for one, other in zip(axes_of_names[callee.root], reading.results, strict=True):
+        for one, other in zip(axes_by_name[callee.root], reading.results, strict=True):
             extents.join_all(one, other)
 
 

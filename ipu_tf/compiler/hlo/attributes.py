@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from ipu_tf.tile_program.embedded import EmbeddedProgram
+from ipu_tf.tile_program.embedded_program import EmbeddedProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ class Attributes(TypedDict, total=False):
     kept_dimensions: tuple[int, ...]
     term: str
     whitens: bool
-    embedded: EmbeddedProgram
+    program: EmbeddedProgram
 
 
 ATTRIBUTE_TYPES: dict[str, type] = {

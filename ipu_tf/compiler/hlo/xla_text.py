@@ -14,7 +14,6 @@ own machines, becomes a call of its computation.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar, cast
@@ -75,11 +74,6 @@ _CALLS = (
 
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _NO_TRANSPOSE = "NO_TRANSPOSE"
-
-
-def is_xla_text(text: str) -> bool:
-    """Returns whether a text is a module as XLA prints it."""
-    return any(line.startswith("HloModule") for line in itertools.islice(text.splitlines(), 20))
 
 
 def parse_xla(text: str) -> Module:

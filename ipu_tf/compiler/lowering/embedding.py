@@ -14,7 +14,7 @@ from ipu_tf.tile_program.steps import ComputeStage, supersteps
 from ipu_tf.tile_program.traffic import move
 
 TARGET = "ipu_tf.user_op"
-"""The target of the custom calls whose attribute `embedded` is a program."""
+"""The target of the custom calls whose attribute `program` is one."""
 
 
 def embedded_program(
@@ -25,7 +25,7 @@ def embedded_program(
     Models operands in equal shares, as `poputil::mapTensorLinearly` maps them, on whatever tiles:
     those that lie otherwise are rearranged first. Does not model the maps of an op's allocator.
     """
-    program = instruction.attributes["embedded"]
+    program = instruction.attributes["program"]
     copies = [(one, _linear(one, context)) for one in operands if not _is_linear(one)]
     stages = [
         ComputeStage(name="rearrange operands", where=there, traffic=move(here, there))
@@ -36,7 +36,7 @@ def embedded_program(
         results=tuple(spread(array, context) for array in arrays(instruction.type)),
         scratch=(*program.scratch, *(there.footprint for _, there in copies)),
         exchange_buffers=program.exchange_buffers,
-        vertex_state=program.kept,
+        vertex_state=program.always_live,
         code=dict(program.code),
         exchange_code_bytes=program.exchange_code_bytes,
     )

@@ -28,13 +28,13 @@ class CompiledStage:
         number: Its number.
         update: Its module.
         program: The module, compiled, with all its variables on the tiles.
-        waiting: Its FIFOs.
+        fifos: Its FIFOs.
     """
 
     number: int
     update: SharedUpdate
     program: TileProgram
-    waiting: Sequence[Fifo]
+    fifos: Sequence[Fifo]
 
 
 def placed_stages(
@@ -79,7 +79,7 @@ def _stage(
         program,
         offload,
         wiring,
-        fifos=compiled.waiting,
+        fifos=compiled.fifos,
         shared=compiled.update.variables,
     )
     busy = step_cycles(program) + away.streamed + away.gathered
@@ -94,8 +94,8 @@ def _stage(
         backward_cycles=cycles.backward,
         recomputed_cycles=program.recomputed_cycles,
         update_cycles=cycles.update,
-        fifo_bytes=sum(fifo.bytes for fifo in compiled.waiting),
-        fifo_depth=max((fifo.depth for fifo in compiled.waiting), default=0),
+        fifo_bytes=sum(fifo.bytes for fifo in compiled.fifos),
+        fifo_depth=max((fifo.depth for fifo in compiled.fifos), default=0),
         streamed=away.streamed,
         gathered=away.gathered,
         streaming_bytes=away.streaming_bytes,

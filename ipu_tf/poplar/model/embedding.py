@@ -19,12 +19,12 @@ from ipu_tf.poplar.model.lowering import lower
 from ipu_tf.poplar.model.machine import machine_of
 from ipu_tf.poplar.model.memory import footprints
 from ipu_tf.poplar.model.popops import code_bytes
-from ipu_tf.tile_program.embedded import EmbeddedProgram
+from ipu_tf.tile_program.embedded_program import EmbeddedProgram
 from ipu_tf.tile_program.memory import TileMemory
 from ipu_tf.tile_program.program import Step
 
 
-def embedded(graph: PoplarGraph) -> EmbeddedProgram:
+def embedded_program(graph: PoplarGraph) -> EmbeddedProgram:
     """Returns the cost of a graph of one IPU, without its operands and results."""
     counts = Counts(runs=np.zeros(len(graph.steps.kind), np.int64))
     program = lower(graph, counts).stages[0].program
@@ -35,16 +35,16 @@ def embedded(graph: PoplarGraph) -> EmbeddedProgram:
     if (graph.steps.kind == ProgramKind.REPEAT_WHILE).any():
         notes.append("loops whose end depends on data count once")
     sizes = code_bytes(graph, machine_of(graph.target).target).tolist()
-    used = np.unique(graph.vertex_type).tolist()
+    type_numbers = np.unique(graph.vertex_type).tolist()
     memory = program.memory
     always = memory.always_live
-    kept = always["vertex_state"] + always["constants"] + always["state"] - _of_host(graph)
+    always_live = always["vertex_state"] + always["constants"] + always["state"] - _of_host(graph)
     return EmbeddedProgram(
         supersteps=tuple(_repeated(one, step) for step in program.steps for one in step.supersteps),
         scratch=tuple(footprints(_peak(memory, "scratch"))),
         exchange_buffers=tuple(footprints(_peak(memory, "exchange_buffers"))),
-        kept=tuple(footprints(np.maximum(0, kept))),
-        code=tuple((graph.types[number].name, sizes[number]) for number in used),
+        always_live=tuple(footprints(np.maximum(0, always_live))),
+        code=tuple((graph.types[number].name, sizes[number]) for number in type_numbers),
         exchange_code_bytes=int(always["exchange_code"].max()),
         notes=tuple(notes),
     )
@@ -52,8 +52,8 @@ def embedded(graph: PoplarGraph) -> EmbeddedProgram:
 
 def _peak(memory: TileMemory, category: str) -> NDArray[np.int64]:
     """Returns the bytes of a category at the peak, int64[tiles]."""
-    found = {str(name): of for name, of in memory.not_always_live_peak.items()}
-    return found.get(category, np.zeros(len(memory.peak_tile_bytes), np.int64))
+    peaks = {str(name): of for name, of in memory.not_always_live_peak.items()}
+    return peaks.get(category, np.zeros(len(memory.peak_tile_bytes), np.int64))
 
 
 def _of_host(graph: PoplarGraph) -> NDArray[np.int64]:

@@ -62,10 +62,10 @@ def _over_links(machine: Machine, transfers: Transfers) -> dict[tuple[int, int],
     def ends(source: NDArray[np.int64], destination: NDArray[np.int64]) -> NDArray[np.int64]:
         return source // machine.target.tiles * machine.ipus + destination // machine.target.tiles
 
-    found, place = np.unique(ends(transfers.source, transfers.destination), return_inverse=True)
-    moved, _ = distinct(transfers, place, len(found))
+    pairs, place = np.unique(ends(transfers.source, transfers.destination), return_inverse=True)
+    pair_bytes, _ = distinct(transfers, place, len(pairs))
     talks = np.unique(transfers.source * machine.tiles + transfers.destination)
     talking = ends(talks // machine.tiles, talks % machine.tiles)
-    messages = np.bincount(np.searchsorted(found, talking), minlength=len(found))
-    each = zip(found.tolist(), moved.tolist(), messages.tolist(), strict=True)
+    messages = np.bincount(np.searchsorted(pairs, talking), minlength=len(pairs))
+    each = zip(pairs.tolist(), pair_bytes.tolist(), messages.tolist(), strict=True)
     return {divmod(both, machine.ipus): (size, count) for both, size, count in each}

@@ -208,7 +208,7 @@ class PoplarGraph:
         def text(name: str) -> list[str]:
             return list(json.loads(records[name]))
 
-        moves, moved = numbers("steps.moves"), numbers("moves.bytes", "<u8")
+        moves, move_bytes = numbers("steps.moves"), numbers("moves.bytes", "<u8")
         return cls(
             target=json.loads(records["target"]),
             types=[VertexType(**one) for one in json.loads(records["types"])],
@@ -242,8 +242,8 @@ class PoplarGraph:
                 bytes=numbers("steps.bytes", "<u8"),
                 moves=moves,
                 first_move=np.cumsum(moves) - moves,
-                source=Stretches(address=numbers("moves.from", "<u8"), bytes=moved),
-                target=Stretches(address=numbers("moves.to", "<u8"), bytes=moved),
+                source=Stretches(address=numbers("moves.from", "<u8"), bytes=move_bytes),
+                target=Stretches(address=numbers("moves.to", "<u8"), bytes=move_bytes),
             ),
         )
 

@@ -73,7 +73,7 @@ def lower(graph: PoplarGraph, counts: Counts) -> DeviceProgram:
     unsupported, notes = _without_cost(graph, supersteps, numbers), _notes(graph, counts)
     programs = []
     for ipu, own in enumerate(on_ipus(steps, machine)):
-        held = {kind: of.reshape(machine.ipus, -1)[ipu] for kind, of in program_bytes.items()}
+        own_bytes = {kind: of.reshape(machine.ipus, -1)[ipu] for kind, of in program_bytes.items()}
         program = TileProgram(
             name=NAME,
             front="poplar",
@@ -81,7 +81,7 @@ def lower(graph: PoplarGraph, counts: Counts) -> DeviceProgram:
             steps=own,
             tensors=tuple(tensors[ipu]),
             memory=tile_memory(
-                tensors[ipu], steps=len(steps), target=machine.target, program_bytes=held
+                tensors[ipu], steps=len(steps), target=machine.target, program_bytes=own_bytes
             ),
             unsupported=unsupported,
             notes=notes,
@@ -130,34 +130,34 @@ def static_runs(graph: PoplarGraph) -> NDArray[np.int64]:
     steps = graph.steps
     runs = np.zeros(len(steps.kind), np.int64)
     kinds, counts, parents = steps.kind.tolist(), steps.count.tolist(), steps.parent.tolist()
-    called = np.zeros(len(runs), np.int64)
+    call_runs = np.zeros(len(runs), np.int64)
     in_function = _functions(parents)
-    for wanted in (False, True):  # Functions run when the programs that call them are known.
-        order = range(len(runs)) if not wanted else range(len(runs) - 1, -1, -1)
-        for root in _roots(parents, order, in_function, wanted):
-            runs[root] = called[root] if wanted else 1
+    for functions in (False, True):  # Functions run when the programs that call them are known.
+        order = range(len(runs)) if not functions else range(len(runs) - 1, -1, -1)
+        for root in _roots(parents, order, in_function, functions):
+            runs[root] = call_runs[root] if functions else 1
             for step in _tree(parents, root):
                 if step != root:
                     parent = parents[step]
                     times = counts[parent] if kinds[parent] == ProgramKind.REPEAT else 1
                     runs[step] = runs[parent] * times
                 if kinds[step] == ProgramKind.CALL:
-                    called[int(steps.id[step])] += runs[step]
+                    call_runs[int(steps.id[step])] += runs[step]
     return runs
 
 
 def _functions(parents: Sequence[int]) -> list[bool]:
     """Returns whether each step is of a function."""
-    found: list[bool] = []
+    is_in_function: list[bool] = []
     for parent in parents:
-        found.append(found[parent] if parent >= 0 else parent != PROGRAM)
-    return found
+        is_in_function.append(is_in_function[parent] if parent >= 0 else parent != PROGRAM)
+    return is_in_function
 
 
 def _roots(
-    parents: Sequence[int], order: Sequence[int], in_function: Sequence[bool], wanted: bool
+    parents: Sequence[int], order: Sequence[int], in_function: Sequence[bool], functions: bool
 ) -> list[int]:
-    return [step for step in order if parents[step] < 0 and in_function[step] == wanted]
+    return [step for step in order if parents[step] < 0 and in_function[step] == functions]
 
 
 def _tree(parents: Sequence[int], root: int) -> range:
@@ -181,24 +181,24 @@ def _times(graph: PoplarGraph, runs: NDArray[np.int64], step: int) -> int:
 
 def _step(graph: PoplarGraph, number: int, runs: int, supersteps: SuperstepMaker) -> Step:
     kind, of = ProgramKind(graph.steps.kind[number]), int(graph.steps.id[number])
-    made: tuple[Superstep, ...]
+    step_supersteps: tuple[Superstep, ...]
     if kind == ProgramKind.EXECUTE:
-        name, opcode, made = graph.sets[of], "execute", supersteps.execute(of)
+        name, opcode, step_supersteps = graph.sets[of], "execute", supersteps.execute(of)
     elif kind in _COPIES:
-        copied = supersteps.copy if kind == ProgramKind.COPY else supersteps.replica_copy
-        name, opcode, made = _copy_name(graph, number), _COPIES[kind], copied(number)
+        copy_of = supersteps.copy if kind == ProgramKind.COPY else supersteps.replica_copy
+        name, opcode, step_supersteps = _copy_name(graph, number), _COPIES[kind], copy_of(number)
     elif kind in _HOST_COPIES:
         opcode = _HOST_COPIES[kind]
-        name, made = _host_name(graph, kind, of, number), supersteps.host_copy(number)
+        name, step_supersteps = _host_name(graph, kind, of, number), supersteps.host_copy(number)
     else:
         name, opcode = f"{_DECISIONS[kind]} {number}", "control"
-        made = supersteps.decision(_DECISIONS[kind])
+        step_supersteps = supersteps.decision(_DECISIONS[kind])
     return Step(
         name=name.rpartition("/")[2] or opcode,
         opcode=opcode,
         layer=name,
         phase="forward",
-        supersteps=made,
+        supersteps=step_supersteps,
         repeats=runs,
     )
 
@@ -227,12 +227,12 @@ def _without_cost(
     """Returns codelets without estimate or count, with the compute sets that ran them."""
     ran = {int(graph.steps.id[n]) for n in numbers if graph.steps.kind[n] == ProgramKind.EXECUTE}
     unknown = (supersteps.slots == 0) & np.isin(graph.vertex_set, list(ran))
-    found: dict[str, tuple[str, ...]] = {}
+    sets_of_names: dict[str, tuple[str, ...]] = {}
     pairs = np.stack([graph.vertex_type[unknown], graph.vertex_set[unknown]], axis=1)
     for of, place in np.unique(pairs, axis=0).tolist():
         name = graph.types[of].name
-        found[name] = (*found.get(name, ()), graph.sets[place])
-    return found
+        sets_of_names[name] = (*sets_of_names.get(name, ()), graph.sets[place])
+    return sets_of_names
 
 
 def _notes(graph: PoplarGraph, counts: Counts) -> tuple[str, ...]:

@@ -52,9 +52,9 @@ class Machine:
             return self.target.sync_cycles + self.link_sync_cycles
         return sync.cross_ipu_cycles(self.system, _partition(ipus))
 
-    def link_cycles(self, moved: Mapping[tuple[int, int], tuple[int, int]]) -> int:
+    def link_cycles(self, transfers: Mapping[tuple[int, int], tuple[int, int]]) -> int:
         """Returns the cycles in which IPUs send to each other; see `links.exchange_seconds`."""
-        return round(links.exchange_seconds(self.system, moved) * self.target.clock_hz)
+        return round(links.exchange_seconds(self.system, transfers) * self.target.clock_hz)
 
     def host_cycles(self, transfer_bytes: int, ipus: int) -> int:
         """Returns the cycles of a transfer between the host and some IPUs of each replica.

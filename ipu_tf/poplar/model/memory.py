@@ -75,7 +75,7 @@ class Memory:
 
     def tensors(self) -> list[list[Tensor]]:
         """Returns the variables that have names, and the buffers of exchanges, IPU by IPU."""
-        made: list[list[Tensor]] = [[] for _ in range(self._machine.ipus)]
+        tensors_of_ipus: list[list[Tensor]] = [[] for _ in range(self._machine.ipus)]
         last = max(0, len(self._numbers) - 1)
         for variable in np.flatnonzero(self._named).tolist():
             first_step, last_step = self._lives[variable].tolist()
@@ -84,7 +84,7 @@ class Memory:
             constant = self._graph.variable_flags[variable] & CONSTANT
             category: Category = "constants" if constant else "state" if always else "scratch"
             _add(
-                made,
+                tensors_of_ipus,
                 name,
                 category,
                 self._tile_bytes(variable),
@@ -97,8 +97,8 @@ class Memory:
                 group, slash, own = self._graph.sets[of].rpartition("/")
                 name = f"{group}{slash}operands of {own}"
                 received = np.sum([one.received for one in self._traffic_of[of]], axis=0)
-                _add(made, name, "exchange_buffers", received, (place, place), False)
-        return made
+                _add(tensors_of_ipus, name, "exchange_buffers", received, (place, place), False)
+        return tensors_of_ipus
 
     def program_bytes(self) -> dict[Category, NDArray[np.int64]]:
         """Returns the bytes of every tile that no tensor names: int64[tiles] per category."""
@@ -162,10 +162,10 @@ class Memory:
         fixed = (graph.variable_flags & (CONSTANT | INITIALISED | HOST_ACCESS)) != 0
         root_of = np.full(len(lives), -1, np.int64)
         for place, number in enumerate(self._numbers.tolist()):
-            read, written = uses.of(number)
+            reads, writes = uses.of(number)
             begin, end = spans[place]
-            for is_read, found in ((True, read), (False, written)):
-                for variable, whole in found:
+            for is_read, variables in ((True, reads), (False, writes)):
+                for variable, whole in variables:
                     if fixed[variable]:
                         continue
                     new = root_of[variable] < 0
@@ -216,7 +216,7 @@ class Memory:
 
 
 def _add(
-    made: list[list[Tensor]],
+    tensors_of_ipus: list[list[Tensor]],
     name: str,
     category: Category,
     tile_bytes: NDArray[np.int64],
@@ -224,7 +224,9 @@ def _add(
     always: bool,
 ) -> None:
     """Adds a tensor to those of each IPU that holds a part of it."""
-    for tensors, own in zip(made, tile_bytes.reshape(len(made), -1), strict=True):
+    for tensors, own in zip(
+        tensors_of_ipus, tile_bytes.reshape(len(tensors_of_ipus), -1), strict=True
+    ):
         tensors += _spread(name, category, own, steps, always)
 
 
@@ -299,16 +301,16 @@ class _Uses:
     def _moved(self, stretches: Stretches, step: int) -> list[tuple[int, bool]]:
         part = self._graph.steps.moves_of(step)
         variables = self._graph.variable_at(stretches.address[part])
-        found, place = np.unique(variables, return_inverse=True)
+        numbers, place = np.unique(variables, return_inverse=True)
         sizes = np.bincount(place, stretches.bytes[part]).astype(np.float64)
-        return self._whole((found, sizes) if len(found) else None)
+        return self._whole((numbers, sizes) if len(numbers) else None)
 
     def _whole(
-        self, found: tuple[NDArray[np.int64], NDArray[np.float64]] | None
+        self, sized_variables: tuple[NDArray[np.int64], NDArray[np.float64]] | None
     ) -> list[tuple[int, bool]]:
-        if found is None:
+        if sized_variables is None:
             return []
-        variables, sizes = found
+        variables, sizes = sized_variables
         whole = sizes >= self._graph.variables.bytes[variables]
         return list(zip(variables.tolist(), whole.tolist(), strict=True))
 

@@ -15,14 +15,14 @@ def on_ipus(steps: Sequence[Step], machine: Machine) -> list[tuple[Step, ...]]:
     """Returns the steps of each IPU, given those of all tiles."""
     if machine.ipus == 1:
         return [tuple(steps)]
-    known: dict[int, list[Superstep]] = {}
+    parts_of_supersteps: dict[int, list[Superstep]] = {}
     for one in (superstep for step in steps for superstep in step.supersteps):
-        if id(one) not in known:
-            known[id(one)] = _parts(one, machine)
+        if id(one) not in parts_of_supersteps:
+            parts_of_supersteps[id(one)] = _parts(one, machine)
     return [
         tuple(
             dataclasses.replace(
-                step, supersteps=tuple(known[id(one)][ipu] for one in step.supersteps)
+                step, supersteps=tuple(parts_of_supersteps[id(one)][ipu] for one in step.supersteps)
             )
             for step in steps
         )
@@ -38,16 +38,18 @@ def _parts(superstep: Superstep, machine: Machine) -> list[Superstep]:
         one.name: getattr(superstep.tiles, one.name).counts.reshape(machine.ipus, -1)
         for one in dataclasses.fields(TileFigures)
     }
-    found = []
+    parts = []
     for ipu in range(machine.ipus):
         own = TileFigures(**{name: TileRuns.of(counts[ipu]) for name, counts in by_name.items()})
-        moved = own.received_bytes.total + own.sent_bytes.total * (superstep.host_cycles > 0)
-        found.append(
+        exchange_bytes = own.received_bytes.total + own.sent_bytes.total * (
+            superstep.host_cycles > 0
+        )
+        parts.append(
             dataclasses.replace(
                 superstep,
                 busy_tile_cycles=own.compute_cycles.total,
-                exchange_bytes=moved,
+                exchange_bytes=exchange_bytes,
                 tiles=own,
             )
         )
-    return found
+    return parts

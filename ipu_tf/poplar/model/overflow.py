@@ -16,14 +16,14 @@ def overflow_text(program: DeviceProgram) -> str:
         return ""
     tile, steps = memory.fullest_tile, stage.steps
     over = sum(int((one.memory.peak_tile_bytes > memory.limit_bytes).sum()) for one in program.ipus)
-    found = [
+    tile_categories = [
         (live.tile_bytes, f"{live.tensor.category.replace('_', ' ')} '{live.tensor.name}'")
         for live in largest_on_fullest_tile(stage)
     ]
     for category, tile_bytes in memory.always_live.items():
         if category in ("vertex_state", "vertex_code", "exchange_code", "stack"):
-            found.append((int(tile_bytes[tile]), category.replace("_", " ")))
-    largest = sorted((one for one in found if one[0]), reverse=True)[:_LARGEST]
+            tile_categories.append((int(tile_bytes[tile]), category.replace("_", " ")))
+    largest = sorted((one for one in tile_categories if one[0]), reverse=True)[:_LARGEST]
     while_runs = f" while it runs '{steps[memory.peak_step].name}'" if steps else ""
     number = ipu.ipu * program.target.tiles + tile
     return "\n".join(

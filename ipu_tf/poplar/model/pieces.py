@@ -132,11 +132,11 @@ def exchange(transfers: Transfers, tiles: int) -> TileTraffic:
         transfers: The transfers.
         tiles: Tiles of all chips.
     """
-    moving = transfers[transfers.source != transfers.destination]
-    received, messages_in = distinct(moving, moving.destination, tiles)
-    sent, messages_out = distinct(moving, moving.source, tiles)
+    messages = transfers[transfers.source != transfers.destination]
+    received_bytes, messages_in = distinct(messages, messages.destination, tiles)
+    sent_bytes, messages_out = distinct(messages, messages.source, tiles)
     return TileTraffic(
-        received=received, sent=sent, messages_in=messages_in, messages_out=messages_out
+        received=received_bytes, sent=sent_bytes, messages_in=messages_in, messages_out=messages_out
     )
 
 
@@ -155,10 +155,12 @@ def distinct(
     begin = place * _TILE_SHIFT + transfers.address
     order = np.argsort(begin, kind="stable")
     begin, end = begin[order], (begin + transfers.bytes)[order]
-    covered = np.concatenate(([-1], np.maximum.accumulate(end)[:-1]))
-    fresh = np.maximum(0, end - np.maximum(begin, covered))
+    covered_end = np.concatenate(([-1], np.maximum.accumulate(end)[:-1]))
+    fresh = np.maximum(0, end - np.maximum(begin, covered_end))
     origin = transfers.source[order]
-    starts = (begin > covered) | (origin != np.concatenate(([-1], origin[:-1])))
-    ordered = place[order]
-    counted = np.bincount(ordered, fresh, places)
-    return counted.astype(np.int64), np.bincount(ordered[starts & (fresh > 0)], minlength=places)
+    starts = (begin > covered_end) | (origin != np.concatenate(([-1], origin[:-1])))
+    ordered_places = place[order]
+    place_bytes = np.bincount(ordered_places, fresh, places)
+    return place_bytes.astype(np.int64), np.bincount(
+        ordered_places[starts & (fresh > 0)], minlength=places
+    )

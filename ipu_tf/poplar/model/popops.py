@@ -66,8 +66,8 @@ def estimates(graph: PoplarGraph, target: Target) -> NDArray[np.int64]:
 
 def code_bytes(graph: PoplarGraph, target: Target) -> NDArray[np.int64]:
     """Returns the bytes of the code of each type, int64[types]."""
-    made = [popops_vertex(one.name, np.ones(1, np.int64), target) for one in graph.types]
-    of_types = zip(graph.types, made, strict=True)
+    type_vertices = [popops_vertex(one.name, np.ones(1, np.int64), target) for one in graph.types]
+    of_types = zip(graph.types, type_vertices, strict=True)
     return np.array([own.code_bytes if own else one.code_bytes for one, own in of_types], np.int64)
 
 
@@ -116,9 +116,9 @@ def _computed_type(opcode: str, dtype: str) -> str:
 
 def _reduce(types: list[str], outputs: Work, depth: Work, target: Target) -> Vertex:
     """Returns the cost of a reduction; of single elements, that of a copy."""
-    made = vertices.reduce(outputs, depth, types[0], target)
-    copied = vertices.copy(outputs, types[0], target)
-    return dataclasses.replace(made, cycles=np.where(depth > 1, made.cycles, copied.cycles))
+    reduction = vertices.reduce(outputs, depth, types[0], target)
+    copy = vertices.copy(outputs, types[0], target)
+    return dataclasses.replace(reduction, cycles=np.where(depth > 1, reduction.cycles, copy.cycles))
 
 
 def _one_hot(types: list[str], count: Work, _: Work, target: Target) -> Vertex:

@@ -63,12 +63,12 @@ def _memory(program: DeviceProgram) -> Iterator[str]:
     yield "Memory Usage:"
     yield _row("Total for all tiles, at the peak", f"{int(tile_bytes.sum()):,} B")
     for category in program.memory.always_live:
-        held = sum(
+        always_live_bytes = sum(
             int(memory.always_live[category].sum() + memory.not_always_live_peak[category].sum())
             for memory in memories
         )
-        if held:
-            yield _row(category.replace("_", " ").capitalize(), f"{held:,} B", 4)
+        if always_live_bytes:
+            yield _row(category.replace("_", " ").capitalize(), f"{always_live_bytes:,} B", 4)
     tile, limit = int(tile_bytes.argmax()), program.memory.limit_bytes
     yield _row("Fullest tile", f"{tile}, {int(tile_bytes[tile]):,} B of {limit:,} B")
     if not program.fits:
@@ -82,8 +82,8 @@ def _execution(program: DeviceProgram, busy_cycles: float) -> Iterator[str]:
         for one in step.supersteps:
             across = one.exchange_cycles if one.name == GLOBAL_EXCHANGE else 0
             exchanged = (one.exchange_cycles - across, across)
-            spent = (one.total_cycles, *exchanged, one.host_cycles, one.sync_cycles)
-            sums += step.repeats * np.array(spent)
+            step_cycles = (one.total_cycles, *exchanged, one.host_cycles, one.sync_cycles)
+            sums += step.repeats * np.array(step_cycles)
     total, exchange, links, host, sync = sums
     busy = sum(
         step.repeats * one.busy_tile_cycles for step in program.steps for one in step.supersteps

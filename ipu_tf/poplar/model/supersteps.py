@@ -83,8 +83,8 @@ class SuperstepMaker:
         compute = self._copied(source.tile[stays], source.bytes[stays])
         narrow = ~stays & (source.bytes % _WORD_BYTES != 0)
         compute += self._copied(target.tile[narrow], target.bytes[narrow])
-        moved = exchange_on(self._machine, _transfers(source, source.tile, target.tile))
-        across, inside = self._across(moved), self._superstep("copy", compute, moved.inside)
+        exchange = exchange_on(self._machine, _transfers(source, source.tile, target.tile))
+        across, inside = self._across(exchange), self._superstep("copy", compute, exchange.inside)
         return (*across, inside) if inside.total_cycles or not across else across
 
     def replica_copy(self, step: int) -> tuple[Superstep, ...]:
@@ -92,18 +92,20 @@ class SuperstepMaker:
         source, target = self._ends(step)
         machine, tiles = self._machine, self._tiles
         both = dataclasses.replace(machine, ipus=2 * machine.ipus)
-        moved = exchange_on(both, _transfers(source, source.tile, tiles + target.tile))
-        if moved.across is None:
+        exchange = exchange_on(both, _transfers(source, source.tile, tiles + target.tile))
+        if exchange.across is None:
             return ()
         traffic = TileTraffic(
-            received=moved.across.received[tiles:],
-            sent=moved.across.sent[:tiles],
-            messages_in=moved.across.messages_in[tiles:],
-            messages_out=moved.across.messages_out[:tiles],
+            received=exchange.across.received[tiles:],
+            sent=exchange.across.sent[:tiles],
+            messages_in=exchange.across.messages_in[tiles:],
+            messages_out=exchange.across.messages_out[:tiles],
         )
         nothing = np.zeros(tiles, np.int64)
-        made = self._superstep(GLOBAL_EXCHANGE, nothing, traffic, both.link_cycles(moved.moved))
-        return (dataclasses.replace(made, sync_cycles=machine.sync_of(machine.replicas)),)
+        superstep = self._superstep(
+            GLOBAL_EXCHANGE, nothing, traffic, both.link_cycles(exchange.moved)
+        )
+        return (dataclasses.replace(superstep, sync_cycles=machine.sync_of(machine.replicas)),)
 
     def host_copy(self, step: int) -> tuple[Superstep, ...]:
         """Returns the supersteps of a copy between tiles and host, or streaming memory."""
@@ -112,23 +114,23 @@ class SuperstepMaker:
         from_tile, to_tile = landed.of, landed.tile
         if not kind.brings_data:
             from_tile, to_tile = to_tile, from_tile
-        moved = exchange_on(self._machine, _transfers(landed, from_tile, to_tile))
+        exchange = exchange_on(self._machine, _transfers(landed, from_tile, to_tile))
         nothing = self._copied(_NO_TRAFFIC, _NO_TRAFFIC)
-        rearranged = self._superstep("rearrange", nothing, moved.inside)
+        rearranged = self._superstep("rearrange", nothing, exchange.inside)
         transfer = self._transfer(kind, landed)
         return (transfer, rearranged) if kind.brings_data else (rearranged, transfer)
 
     def decision(self, name: str) -> tuple[Superstep, ...]:
         """Returns the superstep in which all tiles get a value and branch on it."""
-        made, machine = decision(name, 1, self._target), self._machine
+        superstep, machine = decision(name, 1, self._target), self._machine
         if machine.ipus == 1:
-            return (made,)
-        sent = {(0, ipu): (PREDICATE_BYTES, 1) for ipu in range(1, machine.ipus)}
+            return (superstep,)
+        transfers = {(0, ipu): (PREDICATE_BYTES, 1) for ipu in range(1, machine.ipus)}
         return (
             dataclasses.replace(
-                made,
+                superstep,
                 sync_cycles=machine.sync_of(),
-                exchange_cycles=made.exchange_cycles + machine.link_cycles(sent),
+                exchange_cycles=superstep.exchange_cycles + machine.link_cycles(transfers),
             ),
         )
 
@@ -178,14 +180,14 @@ class SuperstepMaker:
         graph, machine = self._graph, self._machine
         which = self._by_set[number]
         pieces, flags = self._pieces[which], self._piece_flags[which]
-        held, size = pieces.tile, pieces.bytes
+        tile, size = pieces.tile, pieces.bytes
         user = graph.vertex_tile[self._piece_vertex[which]]
         reads, writes = (flags & READ) != 0, (flags & WRITTEN) != 0
-        before = exchange_on(machine, _transfers(pieces, held, user)[reads])
-        after = exchange_on(machine, _transfers(pieces, user, held)[writes])
+        before = exchange_on(machine, _transfers(pieces, tile, user)[reads])
+        after = exchange_on(machine, _transfers(pieces, user, tile)[writes])
         self.traffic_of[number] = before.parts
         parts = self._piece_is_part[which]
-        scattered = parts & ((held == user) | (size % _WORD_BYTES != 0))
+        scattered = parts & ((tile == user) | (size % _WORD_BYTES != 0))
         compute = self._copied(user[scattered & reads], size[scattered & reads])
         returned = self._copied(user[scattered & writes], size[scattered & writes])
         members = self._vertices[number]
@@ -196,36 +198,36 @@ class SuperstepMaker:
             self._target,
             self._tiles,
         )
-        made = (
+        cost = (
             *self._across(before),
             self._superstep("compute", compute, before.inside),
             self._superstep("return results", returned, after.inside),
             *self._across(after),
         )
-        return tuple(one for one in made if one.total_cycles)
+        return tuple(one for one in cost if one.total_cycles)
 
     def _copied(self, tile: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the cycles in which each tile copies pieces, int64[tiles]."""
         if not len(tile):
             return np.zeros(self._tiles, np.int64)
-        moved = np.bincount(tile, size, self._tiles).astype(np.int64)
+        moved_bytes = np.bincount(tile, size, self._tiles).astype(np.int64)
         pieces = np.maximum(1, np.bincount(tile, minlength=self._tiles))
-        mean = np.maximum(1, moved // pieces)
-        cost = vertices.copy(moved, "s8", self._target, piece_elements=mean)
+        mean = np.maximum(1, moved_bytes // pieces)
+        cost = vertices.copy(moved_bytes, "s8", self._target, piece_elements=mean)
         return np.asarray(cost.cycles, np.int64)
 
-    def _across(self, moved: Exchange) -> tuple[Superstep, ...]:
+    def _across(self, exchange: Exchange) -> tuple[Superstep, ...]:
         """Returns the superstep in which IPUs send to each other, if they do."""
-        if moved.across is None:
+        if exchange.across is None:
             return ()
         nothing = np.zeros(self._tiles, np.int64)
-        over_links = self._machine.link_cycles(moved.moved)
-        return (self._superstep(GLOBAL_EXCHANGE, nothing, moved.across, over_links),)
+        over_links = self._machine.link_cycles(exchange.moved)
+        return (self._superstep(GLOBAL_EXCHANGE, nothing, exchange.across, over_links),)
 
     def _superstep(
-        self, name: str, compute: NDArray[np.int64], moved: TileTraffic, over_links: int = 0
+        self, name: str, compute: NDArray[np.int64], traffic: TileTraffic, over_links: int = 0
     ) -> Superstep:
-        exchanging = exchange_cycles(moved.traffic, self._target) + over_links
+        exchanging = exchange_cycles(traffic.traffic, self._target) + over_links
         sync = self._machine.sync_of() if over_links else self._target.sync_cycles
         slowest = int(compute.max(initial=0))
         return Superstep(
@@ -234,11 +236,11 @@ class SuperstepMaker:
             exchange_cycles=exchanging,
             compute_cycles=slowest,
             busy_tile_cycles=int(compute.sum()),
-            exchange_bytes=int(moved.received.sum()),
+            exchange_bytes=int(traffic.received.sum()),
             tiles=TileFigures.of(
                 compute=compute,
-                received_bytes=moved.received,
-                sent_bytes=moved.sent,
+                received_bytes=traffic.received,
+                sent_bytes=traffic.sent,
                 compute_cycles=slowest,
                 exchange_cycles=exchanging,
             ),
@@ -256,11 +258,11 @@ def slots_of(graph: PoplarGraph, counts: Counts, target: Target) -> NDArray[np.i
     if not len(counts.slots):
         return slots
     runs = set_runs(graph, counts.runs)
-    counted = counts.slots > 0
+    has_count = counts.slots > 0
     times = np.maximum(1, runs[graph.vertex_set])
-    slots[counted] = ceil_div(counts.slots[counted], times[counted])
+    slots[has_count] = ceil_div(counts.slots[has_count], times[has_count])
     kinds = np.array([one.kind for one in graph.types], np.int64)[graph.vertex_type]
-    on_all = counted & (kinds == ALL_WORKERS)
+    on_all = has_count & (kinds == ALL_WORKERS)
     slots[on_all] = barrel_cycles(slots[on_all], target)
     return slots
 
@@ -268,9 +270,9 @@ def slots_of(graph: PoplarGraph, counts: Counts, target: Target) -> NDArray[np.i
 def set_runs(graph: PoplarGraph, runs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns how often each compute set ran, int64[sets], given how often each step did."""
     executes = graph.steps.kind == ProgramKind.EXECUTE
-    found = np.zeros(len(graph.sets), np.int64)
-    np.add.at(found, graph.steps.id[executes], runs[executes])
-    return found
+    counts = np.zeros(len(graph.sets), np.int64)
+    np.add.at(counts, graph.steps.id[executes], runs[executes])
+    return counts
 
 
 def _transfers(
@@ -314,9 +316,9 @@ def _cut_every(pieces: Pieces, share: int, first_tile: int) -> Pieces:
     """
     total = int(pieces.bytes.sum())
     cuts = np.unique(np.concatenate((_places(pieces), np.arange(0, total, share))))
-    cut = _recut(pieces, cuts, np.append(cuts[1:], total))
+    parts = _recut(pieces, cuts, np.append(cuts[1:], total))
     return Pieces(
-        of=first_tile + cuts // share, address=cut.address, bytes=cut.bytes, tile=cut.tile
+        of=first_tile + cuts // share, address=parts.address, bytes=parts.bytes, tile=parts.tile
     )
 
 

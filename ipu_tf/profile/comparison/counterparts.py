@@ -78,11 +78,11 @@ def _paths(
 
 def _levels(paths: Sequence[Path]) -> dict[str, list[Path]]:
     """Returns the rests of paths by their first name."""
-    found: dict[str, list[Path]] = {}
+    groups: dict[str, list[Path]] = {}
     for path in paths:
         if path:
-            found.setdefault(path[0], []).append(path[1:])
-    return found
+            groups.setdefault(path[0], []).append(path[1:])
+    return groups
 
 
 def _of_one_level(before: Sequence[str], after: Sequence[str]) -> Iterator[Pair]:
@@ -98,25 +98,25 @@ def _of_one_level(before: Sequence[str], after: Sequence[str]) -> Iterator[Pair]
 
 def _groups(names: Iterable[str]) -> dict[str, list[str]]:
     """Returns names in the order of their numbers, by what is before the number."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in sorted(names, key=_number):
-        found.setdefault(_NUMBER.sub("", name), []).append(name)
-    return found
+        groups.setdefault(_NUMBER.sub("", name), []).append(name)
+    return groups
 
 
 def _number(name: str) -> int:
     """Returns the number at the end of a name, -1 without one."""
-    found = _NUMBER.search(name)
-    return int(found[1]) if found else -1
+    digits = _NUMBER.search(name)
+    return int(digits[1]) if digits else -1
 
 
 def _with_the_only_other_model(
     pairs: Sequence[Pair], ones: Mapping[str, list[Path]], others: Mapping[str, list[Path]]
 ) -> Iterator[Pair]:
-    gone = [pair for pair in pairs if pair[1] is None and ones[pair[0] or ""] != [()]]
+    only_before = [pair for pair in pairs if pair[1] is None and ones[pair[0] or ""] != [()]]
     new = [pair for pair in pairs if pair[0] is None and others[pair[1] or ""] != [()]]
-    if len(gone) == len(new) == 1:
-        yield gone[0][0], new[0][1]
-        yield from (pair for pair in pairs if pair not in (gone[0], new[0]))
+    if len(only_before) == len(new) == 1:
+        yield only_before[0][0], new[0][1]
+        yield from (pair for pair in pairs if pair not in (only_before[0], new[0]))
     else:
         yield from pairs

@@ -105,8 +105,10 @@ class ProgramComparison:
             yield f"'{self.name}' fits no longer"
         for total in self.totals:
             if total.name in _LIMITED and total.growth > limit:
-                grown = f"{100 * total.growth:.2f}%" if math.isfinite(total.growth) else "from zero"
-                yield f"'{self.name}': {total.name} grew {grown}, from {total.before:.6g} to " + (
+                growth = (
+                    f"{100 * total.growth:.2f}%" if math.isfinite(total.growth) else "from zero"
+                )
+                yield f"'{self.name}': {total.name} grew {growth}, from {total.before:.6g} to " + (
                     f"{total.after:.6g}; at most {100 * limit:g}% are allowed"
                 )
 

@@ -59,9 +59,9 @@ class ReportComparison:
         Args:
             max_regression: The share, 0.02 for 2%.
         """
-        gone = (f"'{name}' is not in the second report" for name in self.only_before)
+        missing_programs = (f"'{name}' is not in the second report" for name in self.only_before)
         each = (line for one in self.programs for line in one.regressions(max_regression))
-        return (*gone, *each)
+        return (*missing_programs, *each)
 
     def to_dict(self) -> dict[str, object]:
         """Returns all figures as plain data; docs/report.md describes them."""
@@ -105,34 +105,36 @@ def compare(
     pairs = program_counterparts(first, second)
     if len(first) == len(second) == 1:
         pairs = [(next(iter(first)), next(iter(second)))]
-    known = {new: old for old, new in pairs if old is not None and new is not None}
+    old_of_new = {new: old for old, new in pairs if old is not None and new is not None}
     return ReportComparison(
-        programs=tuple(_programs(first[known[key]], second[key]) for key in second if key in known),
-        only_before=tuple(first[key].name for key in first if key not in known.values()),
-        only_after=tuple(second[key].name for key in second if key not in known),
+        programs=tuple(
+            _programs(first[old_of_new[key]], second[key]) for key in second if key in old_of_new
+        ),
+        only_before=tuple(first[key].name for key in first if key not in old_of_new.values()),
+        only_after=tuple(second[key].name for key in second if key not in old_of_new),
     )
 
 
-def _report(given: object, name: str) -> Report:
-    if isinstance(given, Report):
-        return given
-    if isinstance(given, str | os.PathLike):
-        return Report.from_json(given)
+def _report(report: object, name: str) -> Report:
+    if isinstance(report, Report):
+        return report
+    if isinstance(report, str | os.PathLike):
+        return Report.from_json(report)
     raise TypeError(
         f"`{name}` must be a Report or the path of a report's file. "
-        f"Received: {given!r} of type {type(given).__name__}."
+        f"Received: {report!r} of type {type(report).__name__}."
     )
 
 
 def _compiled(report: Report) -> dict[str, Program]:
     """Returns the compiled programs by their name and their number among those of the name."""
-    found: dict[str, Program] = {}
+    programs: dict[str, Program] = {}
     seen: collections.Counter[str] = collections.Counter()
     for program in report.programs:
         if program.device is not None:
-            found[f"{program.name}.{seen[program.name]}"] = program
+            programs[f"{program.name}.{seen[program.name]}"] = program
             seen[program.name] += 1
-    return found
+    return programs
 
 
 def _programs(before: Program, after: Program) -> ProgramComparison:
@@ -179,8 +181,8 @@ def _totals(before: Program, after: Program) -> Differences:
     """Returns the figures of whole programs that are known of at least one."""
     one, other = dict(_totals_of(before)), dict(_totals_of(after))
     # The time of a run says nothing if runs are of different size.
-    known = TIME if one[TIME] is not None and other[TIME] is not None else RUN_TIME
-    left_out = RUN_TIME if known == TIME else TIME
+    quantity = TIME if one[TIME] is not None and other[TIME] is not None else RUN_TIME
+    left_out = RUN_TIME if quantity == TIME else TIME
     return tuple(
         Difference(
             name=name,
@@ -213,8 +215,8 @@ def _phases(device: DeviceProgram) -> dict[str, float]:
     passes: collections.Counter[str] = collections.Counter()
     for step in device.steps:
         passes[step.phase] += device.times[step.phase] * step.cycles
-    found: dict[str, float] = {phase: passes[phase] for phase in figures.PHASES}
-    return found | {
+    phases: dict[str, float] = {phase: passes[phase] for phase in figures.PHASES}
+    return phases | {
         "all-reduce": device.all_reduce_cycles,
         "links between stages": device.timeline.link_cycles,
     }
@@ -230,11 +232,11 @@ def _layers(device: DeviceProgram) -> dict[str, float]:
 
 
 def _categories(device: DeviceProgram) -> dict[str, float]:
-    found: collections.Counter[str] = collections.Counter()
+    categories: collections.Counter[str] = collections.Counter()
     for ipu in device.ipus:
         for category, values in figures.by_category(ipu.memory).items():
-            found[category] += int(values.sum())
-    return dict(found)
+            categories[category] += int(values.sum())
+    return dict(categories)
 
 
 def _ipus(device: DeviceProgram) -> dict[str, float]:

@@ -77,12 +77,12 @@ def write_tables(
 def _program_rows(programs: Iterable[Program]) -> Iterator[Row]:
     for program in programs:
         if program.device is not None:
-            found = device_figures(program.device, program.tile_ops)
-            cycles = cast("Mapping[str, float]", found["cycles_by_kind"])
+            device = device_figures(program.device, program.tile_ops)
+            cycles = cast("Mapping[str, float]", device["cycles_by_kind"])
             kinds = {f"{kind}_cycles": n for kind, n in cycles.items()}
             yield {
                 "program": program.name,
-                **{name: found[name] for name in _PROGRAM_COLUMNS},
+                **{name: device[name] for name in _PROGRAM_COLUMNS},
                 **kinds,
             }
 
@@ -90,8 +90,8 @@ def _program_rows(programs: Iterable[Program]) -> Iterator[Row]:
 def _layer_rows(programs: Iterable[Program]) -> Iterator[Row]:
     for program in programs:
         if program.device is not None:
-            found = device_figures(program.device, program.tile_ops)
-            for layer in cast("list[Row]", found["layers"]):
+            device = device_figures(program.device, program.tile_ops)
+            for layer in cast("list[Row]", device["layers"]):
                 yield {"program": program.name, **layer}
 
 

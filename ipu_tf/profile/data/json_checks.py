@@ -117,10 +117,10 @@ def _check_memory(memory: TileMemory, tiles: int, steps: int, path: str) -> None
     }
     for name in ("live_bytes", "max_tile_bytes"):
         lengths[name] = (len(getattr(memory, name)), steps)
-    for name, (received, wanted) in lengths.items():
-        if received != wanted:
+    for name, (received, length) in lengths.items():
+        if received != length:
             raise codec.CodecError(
-                f"{path}.memory.{name}: expected {wanted} entries. Received: {received}."
+                f"{path}.memory.{name}: expected {length} entries. Received: {received}."
             )
     _check_range(memory.peak_step, 0, max(0, steps - 1), f"{path}.memory.peak_step")
     if not memory.limit_bytes:

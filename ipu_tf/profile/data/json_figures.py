@@ -79,12 +79,12 @@ def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[s
 
 
 def _recomputation_figures(program: DeviceProgram) -> dict[str, object]:
-    found = figures.recomputation(program)
+    recomputation = figures.recomputation(program)
     return {
-        "forward_operations": found.forward_operations,
-        "recomputed_operations": found.recomputed_layers,
-        "live_activations": found.kept_activations,
-        "recomputed_cycles": found.cycles,
+        "forward_operations": recomputation.forward_operations,
+        "recomputed_operations": recomputation.recomputed_layers,
+        "live_activations": recomputation.kept_activations,
+        "recomputed_cycles": recomputation.cycles,
         "checkpoints": list(program.checkpoints),
     }
 

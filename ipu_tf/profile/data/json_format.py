@@ -73,11 +73,11 @@ def plain(report: FileContents) -> dict[str, object]:
     }
 
 
-def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
+def read(report_type: type[_Report], path: str | os.PathLike[str]) -> _Report:
     """Returns the report in a file.
 
     Args:
-        wanted: The class of reports.
+        report_type: The class of reports.
         path: The file.
 
     Raises:
@@ -94,7 +94,7 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
     _check_envelope(envelope, path)
     try:
         data = upgraded(envelope.get("report"), envelope["version"])
-        report = codec.decode(wanted, data, "report")
+        report = codec.decode(report_type, data, "report")
         for index, program in enumerate(report.programs):
             path_of_program = f"report.programs[{index}]"
             if program.device is not None:

@@ -22,16 +22,16 @@ def joules(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> float | None:
     energies = flop_energies(program.target)
     if energies is None:
         return None
-    times, found = program.times, 0.0
+    times, energy = program.times, 0.0
     for step, dtype in input_types(program.steps, tile_ops):
         each = energies.joules(dtype, step.plan.partials if step.plan is not None else "float32")
-        found += each * times[step.phase] * step.repeats * step.flops
-    return program.replicas * found
+        energy += each * times[step.phase] * step.repeats * step.flops
+    return program.replicas * energy
 
 
 def joules_per_sample(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> float | None:
     """Returns a bound of the energy of a sample's arithmetic; None if no samples are known."""
-    found = joules(program, tile_ops)
-    if found is None or not program.samples_per_update:
+    energy = joules(program, tile_ops)
+    if energy is None or not program.samples_per_update:
         return None
-    return found / program.samples_per_update
+    return energy / program.samples_per_update

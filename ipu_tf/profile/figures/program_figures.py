@@ -250,29 +250,29 @@ def layers(program: DeviceProgram, tile_ops: Iterable[TileOp] = ()) -> tuple[Lay
     cycles: dict[str, dict[Phase, int]] = collections.defaultdict(dict)
     operations: collections.Counter[str] = collections.Counter()
     received: collections.Counter[str] = collections.Counter()
-    needed: dict[str, float] = collections.defaultdict(float)
+    exact_flops: dict[str, float] = collections.defaultdict(float)
     timed = sum(len(stage.program.steps) for stage in program.timed_stages)
     at_peaks = _needed_cycles(program, tile_ops)
     for number, (step, at_peak) in enumerate(zip(program.steps, at_peaks, strict=True)):
         layer = place(step)
         phases, repeats = cycles[layer], times[step.phase]
-        spent = repeats * step.cycles * (number < timed)
-        phases[step.phase] = phases.get(step.phase, 0) + spent
+        own_cycles = repeats * step.cycles * (number < timed)
+        phases[step.phase] = phases.get(step.phase, 0) + own_cycles
         operations[layer] += repeats * step.repeats * step.flops
         exchanged = sum(superstep.exchange_bytes for superstep in step.supersteps)
         received[layer] += repeats * step.repeats * exchanged
-        needed[layer] += at_peak * len(program.timed_stages) / len(program.stages)
-    found = [
+        exact_flops[layer] += at_peak * len(program.timed_stages) / len(program.stages)
+    entries = [
         LayerCycles(
             layer=layer,
             by_phase=phases,
             flops=operations[layer],
-            flop_utilisation=needed[layer] / max(1, sum(phases.values())),
+            flop_utilisation=exact_flops[layer] / max(1, sum(phases.values())),
             exchange_bytes=received[layer],
         )
         for layer, phases in cycles.items()
     ]
-    return tuple(sorted(found, key=lambda entry: (-entry.cycles, entry.layer)))
+    return tuple(sorted(entries, key=lambda entry: (-entry.cycles, entry.layer)))
 
 
 def place(step: Step) -> str:
@@ -301,11 +301,11 @@ def live_at(program: TileProgram, step: int) -> tuple[LiveLayer, ...]:
             always[tensor.layer] += tensor.footprint.bytes
         elif tensor.first_step <= step <= tensor.last_step:
             other[tensor.layer] += tensor.footprint.bytes
-    found = [
+    entries = [
         LiveLayer(layer=layer, always_live_bytes=always[layer], other_bytes=other[layer])
         for layer in dict.fromkeys([*always, *other])
     ]
-    return tuple(sorted(found, key=lambda entry: (-entry.bytes, entry.layer)))
+    return tuple(sorted(entries, key=lambda entry: (-entry.bytes, entry.layer)))
 
 
 def tile_bytes(memory: TileMemory) -> NDArray[np.int64]:
@@ -316,10 +316,12 @@ def tile_bytes(memory: TileMemory) -> NDArray[np.int64]:
 
 def by_category(memory: TileMemory) -> dict[Category, NDArray[np.int64]]:
     """Returns int64[tiles] for every category in use: bytes at the peak."""
-    found: dict[Category, NDArray[np.int64]] = dict(memory.always_live)
+    of_categories: dict[Category, NDArray[np.int64]] = dict(memory.always_live)
     for category, values in memory.not_always_live_peak.items():
-        found[category] = found[category] + values if category in found else values
-    return {category: values for category, values in found.items() if values.any()}
+        of_categories[category] = (
+            of_categories[category] + values if category in of_categories else values
+        )
+    return {category: values for category, values in of_categories.items() if values.any()}
 
 
 def fits(memory: TileMemory) -> bool:

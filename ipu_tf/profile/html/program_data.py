@@ -35,13 +35,13 @@ def program_data(program: Program) -> dict[str, object]:
     }
 
 
-def _fault(found: NonFinite) -> dict[str, object]:
-    sizes = nonfinite_text.histogram(found.operands)
+def _fault(fault: NonFinite) -> dict[str, object]:
+    sizes = nonfinite_text.histogram(fault.operands)
     return {
-        "title": nonfinite_text.title(found),
-        "facts": [[name, text] for name, text in nonfinite_text.facts(found).items()],
-        "tensors": [_values(one) for one in (*found.operands, *found.results)],
-        "operands": [one.name for one in found.operands],
+        "title": nonfinite_text.title(fault),
+        "facts": [[name, text] for name, text in nonfinite_text.facts(fault).items()],
+        "tensors": [_values(one) for one in (*fault.operands, *fault.results)],
+        "operands": [one.name for one in fault.operands],
         "sizes": [[size, list(counts)] for size, counts in sizes],
     }
 
@@ -136,15 +136,15 @@ def _stage(
 def _tile_figures(stage: StageProgram, columns: TileColumns) -> dict[str, list[int]] | None:
     """Returns the figures of every tile, superstep by superstep; None if they are not known."""
     steps = stage.program.steps
-    found = [superstep.tile_figures for step in steps for superstep in step.supersteps]
-    known = [figures for figures in found if figures is not None]
-    if len(known) < len(found):
+    all_figures = [superstep.tile_figures for step in steps for superstep in step.supersteps]
+    figures_of_tiles = [figures for figures in all_figures if figures is not None]
+    if len(figures_of_tiles) < len(all_figures):
         return None
     return {
-        "compute": [columns.number(tiles.compute_cycles) for tiles in known],
-        "received": [columns.number(tiles.received_bytes) for tiles in known],
-        "sent": [columns.number(tiles.sent_bytes) for tiles in known],
-        "wait": [columns.number(tiles.sync_wait_cycles) for tiles in known],
+        "compute": [columns.number(tiles.compute_cycles) for tiles in figures_of_tiles],
+        "received": [columns.number(tiles.received_bytes) for tiles in figures_of_tiles],
+        "sent": [columns.number(tiles.sent_bytes) for tiles in figures_of_tiles],
+        "wait": [columns.number(tiles.sync_wait_cycles) for tiles in figures_of_tiles],
     }
 
 

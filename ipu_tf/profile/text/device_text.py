@@ -194,16 +194,16 @@ def _time(program: DeviceProgram, what: str) -> str:
         several = program.samples_per_update != program.samples_per_run
         of_each = f" ({' x '.join(map(str, factors))})" if several else ""
         number = program.samples_per_update
-        counted = f"{number} sample{'' if number == 1 else 's'}"
-        samples = f"; {counted} {_A[what]}{of_each}, {speed:,.1f} samples/s"
+        run_samples = f"{number} sample{'' if number == 1 else 's'}"
+        samples = f"; {run_samples} {_A[what]}{of_each}, {speed:,.1f} samples/s"
     return f"{program.cycles:,} cycles a {what}, {duration(figures.seconds(program))}{samples}"
 
 
 def _arithmetic_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
     operations, seconds = figures.flops(program), figures.seconds(program)
     rate = operations / seconds if seconds else 0.0
-    used = f"{percent(figures.flop_utilisation(program, tile_ops))} of the chip's peak"
-    yield f"arithmetic    {count(operations, 'FLOP')} a step, {count(rate, 'FLOP/s')}, {used}"
+    share = f"{percent(figures.flop_utilisation(program, tile_ops))} of the chip's peak"
+    yield f"arithmetic    {count(operations, 'FLOP')} a step, {count(rate, 'FLOP/s')}, {share}"
 
 
 def _energy_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
@@ -245,13 +245,13 @@ def _stages_overview(program: DeviceProgram, call: HostCall) -> Iterator[str]:
 
 def _recomputation_lines(program: DeviceProgram) -> Iterator[str]:
     """Yields what a training step computes again, if it has activations to keep."""
-    found = figures.recomputation(program)
+    costs = figures.recomputation(program)
     if program.checkpoints:
         yield f"kept after    {', '.join(program.checkpoints)}"
-    if found.cycles:
+    if costs.cycles:
         yield (
-            f"recomputation {found.forward_operations} forward operations for {found.layers} "
-            f"layers, {found.cycles:,} cycles a micro-batch; at most {found.kept_activations} "
+            f"recomputation {costs.forward_operations} forward operations for {costs.layers} "
+            f"layers, {costs.cycles:,} cycles a micro-batch; at most {costs.kept_activations} "
             "activations live"
         )
 

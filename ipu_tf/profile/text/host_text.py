@@ -29,8 +29,8 @@ def host_lines(host: HostTimeline, programs: Iterable[Program]) -> Iterator[str]
         own_ns[span.category] += own
         count[span.category] += 1
     whole = max(1, sum(own_ns.values()))
-    found = [category for category in CATEGORIES if count[category]]
-    if not found:
+    categories = [category for category in CATEGORIES if count[category]]
+    if not categories:
         yield "The host timeline is empty."
         return
     rows = [
@@ -40,9 +40,9 @@ def host_lines(host: HostTimeline, programs: Iterable[Program]) -> Iterator[str]
             duration(own_ns[name] / _NS_PER_S),
             percent(own_ns[name] / whole),
         )
-        for name in found
+        for name in categories
     ]
-    shares = [own_ns[name] / whole for name in found]
+    shares = [own_ns[name] / whole for name in categories]
     yield from table(("host (measured)", "spans", "time", "share"), rows, shares)
     seconds = device_seconds(host, programs)
     if seconds:

@@ -30,18 +30,18 @@ def cut_apart(names: Sequence[str], width: int) -> list[str]:
         names: The names.
         width: Characters of each.
     """
-    cut = {name: cut_middle(name, width) for name in names}
-    for group in _equal(cut):
-        cut |= {name: _around_difference(name, group, width) for name in group}
-    for group in _equal(cut):
-        cut |= {name: name for name in group}
-    return [cut[name] for name in names]
+    short_names = {name: cut_middle(name, width) for name in names}
+    for group in _equal(short_names):
+        short_names |= {name: _around_difference(name, group, width) for name in group}
+    for group in _equal(short_names):
+        short_names |= {name: name for name in group}
+    return [short_names[name] for name in names]
 
 
-def _equal(cut: dict[str, str]) -> list[list[str]]:
+def _equal(short_names: dict[str, str]) -> list[list[str]]:
     """Returns the groups of names that are cut to the same."""
     groups = defaultdict(list)
-    for name, text in cut.items():
+    for name, text in short_names.items():
         groups[text].append(name)
     return [group for group in groups.values() if len(group) > 1]
 

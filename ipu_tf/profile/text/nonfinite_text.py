@@ -16,40 +16,40 @@ _ROWS = 12
 """Rows of a histogram at most; where values have more exponents, a row has several."""
 
 
-def title(found: NonFinite) -> str:
+def title(fault: NonFinite) -> str:
     """Returns what happened, and where, in a line."""
-    if not found.op:
+    if not fault.op:
         return "values were not finite before the program read them"
-    layer = f" in layer '{found.layer}'" if found.layer else ""
-    if found.fault == "underflow":
+    layer = f" in layer '{fault.layer}'" if fault.layer else ""
+    if fault.fault == "underflow":
         return f"first gradient that flushes to zero{layer}"
-    if found.handled:
-        return f"first gradient that overflows, handled by loss scaling: {found.fault}{layer}"
-    return f"first value that is not finite: {found.fault}{layer}"
+    if fault.handled:
+        return f"first gradient that overflows, handled by loss scaling: {fault.fault}{layer}"
+    return f"first value that is not finite: {fault.fault}{layer}"
 
 
-def facts(found: NonFinite) -> Mapping[str, str]:
+def facts(fault: NonFinite) -> Mapping[str, str]:
     """Returns what is known of a fault, by name: place, moment, values, what to do."""
-    known = {
-        "operation": f"{found.op} ({found.op_type})" if found.op else "",
-        "computed in": found.superstep_and_tiles,
-        "when": found.moment,
-        "flushed": f"{found.lost:,} values are 0 and should not be" if found.lost else "",
-        "operands": "; ".join(map(str, found.operands)),
-        "result": "; ".join(map(str, found.results)),
-        "first": _first(found),
-        "to do": found.what_to_do,
+    rows = {
+        "operation": f"{fault.op} ({fault.op_type})" if fault.op else "",
+        "computed in": fault.superstep_and_tiles,
+        "when": fault.moment,
+        "flushed": f"{fault.lost:,} values are 0 and should not be" if fault.lost else "",
+        "operands": "; ".join(map(str, fault.operands)),
+        "result": "; ".join(map(str, fault.results)),
+        "first": _first(fault),
+        "to do": fault.what_to_do,
     }
-    return {name: value for name, value in known.items() if value}
+    return {name: value for name, value in rows.items() if value}
 
 
-def _first(found: NonFinite) -> str:
+def _first(fault: NonFinite) -> str:
     """Returns the place of the first wrong value, and those around it, "" where there is none."""
-    values = ", ".join(f"{value:.6g}" for value in found.around)
+    values = ", ".join(f"{value:.6g}" for value in fault.around)
     if not values:
         return ""
-    place = f"at {list(found.position)}, "
-    return place + (f"where {values} should be" if found.lost else f"among {values}")
+    place = f"at {list(fault.position)}, "
+    return place + (f"where {values} should be" if fault.lost else f"among {values}")
 
 
 def histogram(tensors: Sequence[ValueSummary]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -79,28 +79,28 @@ def all_lines(programs: Sequence[Program]) -> Iterator[str]:
     Args:
         programs: The programs of a script that ran with `simulator.trace_numerics`.
     """
-    faults = {id(found): found for program in programs for found in program.nonfinite}
+    faults = {id(fault): fault for program in programs for fault in program.nonfinite}
     if not faults:
         yield (
             f"No NaN and no overflow was found in {len(programs)} traced programs; warnings in the "
             "log name those that cannot be searched."
         )
-    for found in faults.values():
-        yield f"Program '{found.program}':"
-        yield from (f"  {line}" for line in nonfinite_lines(found))
+    for fault in faults.values():
+        yield f"Program '{fault.program}':"
+        yield from (f"  {line}" for line in nonfinite_lines(fault))
 
 
-def nonfinite_lines(found: NonFinite) -> Iterator[str]:
+def nonfinite_lines(fault: NonFinite) -> Iterator[str]:
     """Yields the lines of a fault, with a histogram of its operands."""
     width = current().width - _INDENT
-    yield from textwrap.wrap(title(found), width, subsequent_indent="  ")
-    for name, value in facts(found).items():
+    yield from textwrap.wrap(title(fault), width, subsequent_indent="  ")
+    for name, value in facts(fault).items():
         line = f"{name:<{_LABEL}}{value}"
         yield from textwrap.wrap(
             line, width - 2, initial_indent="  ", subsequent_indent=" " * (_LABEL + 2)
         )
-    rows = histogram(found.operands)
+    rows = histogram(fault.operands)
     if rows:
-        header = ("sizes of the operands' values", *(one.name for one in found.operands))
+        header = ("sizes of the operands' values", *(one.name for one in fault.operands))
         lines = table(header, [(size, *(f"{n:,}" for n in counts)) for size, counts in rows])
         yield from (f"  {line}" for line in lines)

@@ -89,9 +89,9 @@ def current() -> Rendering:
 
 
 @contextlib.contextmanager
-def rendering(wanted: Rendering) -> Iterator[None]:
+def rendering(choice: Rendering) -> Iterator[None]:
     """Draws text inside in a given way."""
-    token = _CURRENT.set(wanted)
+    token = _CURRENT.set(choice)
     try:
         yield
     finally:

@@ -48,18 +48,18 @@ def table(header: Row, rows: Iterable[Row], shares: Iterable[float] | None = Non
     least, available = max(_LEAST_NAME, len(header[0])), current().width - _INDENT
     gap = _GAP if least + sum(_GAP + width for width in behind) <= available else 1
     room = max(least, available - sum(gap + width for width in behind))
-    drawn = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+    layout = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     for column, title in enumerate(titles):
         justify: Literal["left", "right"] = "right" if column else "left"
-        drawn.add_column(Text(title), justify=justify, no_wrap=True, vertical="bottom")
+        layout.add_column(Text(title), justify=justify, no_wrap=True, vertical="bottom")
     if bars is not None:
-        drawn.add_column("", width=_BAR)
+        layout.add_column("", width=_BAR)
     for number, name in enumerate(cut_apart([row[0] for row in grid], room)):
         row = grid[number]
         style = "bold red" if any(cell.startswith(_WARNING) for cell in row) else ""
         bar = [] if bars is None else [ProgressBar(total=1, completed=bars[number], width=_BAR)]
-        drawn.add_row(*(Text(cell, style=style) for cell in (name, *row[1:])), *bar)
-    text = dataclasses.replace(current(), width=_WIDE).draw(drawn)
+        layout.add_row(*(Text(cell, style=style) for cell in (name, *row[1:])), *bar)
+    text = dataclasses.replace(current(), width=_WIDE).draw(layout)
     yield from (line.rstrip() for line in text.splitlines())
 
 

@@ -83,8 +83,8 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
         yield from _indented(_insight_lines(program, device))
     for line in program.refusal.splitlines():
         yield from _indented(textwrap.wrap(line, _width(), subsequent_indent="  "))
-    for found in program.nonfinite:
-        yield from _indented(nonfinite_lines(found))
+    for fault in program.nonfinite:
+        yield from _indented(nonfinite_lines(fault))
     if device is None or device.front == "tensorflow":
         yield from _indented(_op_lines(program, plans))
 

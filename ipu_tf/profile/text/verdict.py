@@ -83,18 +83,18 @@ def limit_of(device: DeviceProgram) -> tuple[str, float]:
     streamed = sum(figures.moved_cycles(stage.streamed, device) for stage in device.stages)
     late = sum(figures.moved_cycles(stage.waiting, device) for stage in device.stages)
     from_host = not device.streaming_bytes
-    waited = device.timeline.bubble_share * device.timeline.cycles * ipus
-    spent: dict[str, float] = {
+    bubble_cycles = device.timeline.bubble_share * device.timeline.cycles * ipus
+    cycles_of_kinds: dict[str, float] = {
         "compute": shares.compute,
         "exchange": shares.exchange,
         "sync": shares.sync,
         "host": shares.host + late * from_host,
-        "bubble": waited,
+        "bubble": bubble_cycles,
         "all-reduce": device.all_reduce_cycles * ipus,
         "streaming": streamed + late * (not from_host),
     }
-    bound = max(spent, key=lambda kind: spent[kind])
-    return bound, min(1.0, spent[bound] / max(1, device.cycles * ipus))
+    bound = max(cycles_of_kinds, key=lambda kind: cycles_of_kinds[kind])
+    return bound, min(1.0, cycles_of_kinds[bound] / max(1, device.cycles * ipus))
 
 
 def _overflow(device: DeviceProgram, helps: str | None) -> str:

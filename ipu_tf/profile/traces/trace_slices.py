@@ -52,44 +52,44 @@ Slices: TypeAlias = list[TraceSlice]
 
 def device_slices(program: DeviceProgram) -> dict[int, Slices]:
     """Returns the slices of each IPU of a replica, in cycles from the beginning of a run."""
-    found: dict[int, Slices] = {
+    slices_of_ipus: dict[int, Slices] = {
         ipu.ipu: [_slice(program.name, "run", 0, program.cycles)] for ipu in program.ipus
     }
-    begin = _add_micro_batches(program, found)
-    for stages in found.values():
+    begin = _add_micro_batches(program, slices_of_ipus)
+    for stages in slices_of_ipus.values():
         if program.all_reduce_cycles:
             stages.append(_slice("all-reduce", "link", begin, begin + program.all_reduce_cycles))
-    _add_update(program, found, begin + program.all_reduce_cycles)
-    return found
+    _add_update(program, slices_of_ipus, begin + program.all_reduce_cycles)
+    return slices_of_ipus
 
 
-def _add_micro_batches(program: DeviceProgram, found: dict[int, Slices]) -> int:
+def _add_micro_batches(program: DeviceProgram, slices_of_ipus: dict[int, Slices]) -> int:
     """Adds the slots of the micro-batches; returns when they end."""
-    played = figures.slots(program)
-    links = _link_cycles(program, played)
+    slots = figures.slots(program)
+    links = _link_cycles(program, slots)
     begin = 0
-    for slot, link_cycles in zip(played, links, strict=True):
-        ends = collections.Counter(dict.fromkeys(found, begin))
+    for slot, link_cycles in zip(slots, links, strict=True):
+        ends = collections.Counter(dict.fromkeys(slices_of_ipus, begin))
         for work in slot:
             stage = program.stages[work.stage]
-            made = list(_pass_slices(program, work, ends[stage.ipu]))
-            found[stage.ipu] += made
-            ends[stage.ipu] = made[0].end
+            pass_slices = list(_pass_slices(program, work, ends[stage.ipu]))
+            slices_of_ipus[stage.ipu] += pass_slices
+            ends[stage.ipu] = pass_slices[0].end
         begin = max(ends.values())
         if link_cycles:
-            for slices in found.values():
+            for slices in slices_of_ipus.values():
                 slices.append(_slice("links", "link", begin, begin + link_cycles))
         begin += link_cycles
     return begin
 
 
-def _link_cycles(program: DeviceProgram, played: Sequence[schedule.Slot]) -> Sequence[int]:
+def _link_cycles(program: DeviceProgram, slots: Sequence[schedule.Slot]) -> Sequence[int]:
     """Returns the link cycles after each slot; in files without them, the same for all slots."""
-    known = program.timeline.slot_link_cycles
-    if len(known) == len(played):
-        return known
-    each, rest = divmod(program.timeline.link_cycles, max(1, len(played)))
-    return [each + (number < rest) for number in range(len(played))]
+    link_cycles = program.timeline.slot_link_cycles
+    if len(link_cycles) == len(slots):
+        return link_cycles
+    each, rest = divmod(program.timeline.link_cycles, max(1, len(slots)))
+    return [each + (number < rest) for number in range(len(slots))]
 
 
 def _pass_slices(program: DeviceProgram, work: schedule.Work, begin: int) -> Iterator[TraceSlice]:
@@ -116,21 +116,21 @@ def _pass_slices(program: DeviceProgram, work: schedule.Work, begin: int) -> Ite
     yield from _phase_slices(stage, work.direction, begin + again)
 
 
-def _add_update(program: DeviceProgram, found: dict[int, Slices], begin: int) -> None:
+def _add_update(program: DeviceProgram, slices_of_ipus: dict[int, Slices], begin: int) -> None:
     """Adds the weight update: the update of an IPU's stages, at the end of its time."""
     if not program.update_cycles:
         return
-    own = dict.fromkeys(found, 0)
+    own = dict.fromkeys(slices_of_ipus, 0)
     for stage in program.stages:
         own[stage.ipu] += stage.update_cycles
-    sent = program.update_cycles - max(own.values())
-    for slices in found.values():
+    transfer_cycles = program.update_cycles - max(own.values())
+    for slices in slices_of_ipus.values():
         slices.append(_slice("update", "update", begin, begin + program.update_cycles))
-        if sent:
-            slices.append(_slice("links", "link", begin, begin + sent))
-    ends = dict.fromkeys(found, begin + sent)
+        if transfer_cycles:
+            slices.append(_slice("links", "link", begin, begin + transfer_cycles))
+    ends = dict.fromkeys(slices_of_ipus, begin + transfer_cycles)
     for stage in program.stages:
-        found[stage.ipu] += _phase_slices(stage, "update", ends[stage.ipu])
+        slices_of_ipus[stage.ipu] += _phase_slices(stage, "update", ends[stage.ipu])
         ends[stage.ipu] += stage.update_cycles
 
 
@@ -188,5 +188,9 @@ def _prefix(program: DeviceProgram, stage: StageProgram) -> str:
 
 
 def _slice(name: str, category: str, begin: int, end: int, **details: int | str) -> TraceSlice:
-    kept = {"cycles": end - begin} | {key: value for key, value in details.items() if value != ""}
-    return TraceSlice(name=name, category=category, begin=begin, end=end, details=kept)
+    details_with_cycles = {"cycles": end - begin} | {
+        key: value for key, value in details.items() if value != ""
+    }
+    return TraceSlice(
+        name=name, category=category, begin=begin, end=end, details=details_with_cycles
+    )

@@ -63,11 +63,11 @@ def tracks(programs: tuple[Program, ...], host: HostTimeline | None) -> list[Tra
 
 def _first_runs(host: HostTimeline | None) -> dict[str, int]:
     """Returns when each program is executed first, in picoseconds."""
-    found: dict[str, int] = {}
+    begins: dict[str, int] = {}
     for span in host.spans if host is not None else ():
         if span.category == "execution":
-            found.setdefault(span.program, span.begin_ns * _PS_PER_NS)
-    return found
+            begins.setdefault(span.program, span.begin_ns * _PS_PER_NS)
+    return begins
 
 
 def _at(piece: TraceSlice, begin_ps: int, program: DeviceProgram) -> TraceSlice:
@@ -98,6 +98,6 @@ def _host_tracks(host: HostTimeline | None) -> list[Track]:
             )
         )
     return [
-        Track(name=name, place="host", number=number, slices=found)
-        for number, (name, found) in enumerate(slices.items())
+        Track(name=name, place="host", number=number, slices=own_slices)
+        for number, (name, own_slices) in enumerate(slices.items())
     ]

@@ -29,9 +29,9 @@ def message(number: int, *fields: bytes) -> bytes:
 def _varint(value: int) -> bytes:
     """Returns an integer of at most 64 bits, seven bits a byte, the low ones first."""
     rest = value & ((1 << _BITS) - 1)
-    made = bytearray()
+    encoded = bytearray()
     while rest > 0x7F:
-        made.append(rest & 0x7F | 0x80)
+        encoded.append(rest & 0x7F | 0x80)
         rest >>= 7
-    made.append(rest)
-    return bytes(made)
+    encoded.append(rest)
+    return bytes(encoded)

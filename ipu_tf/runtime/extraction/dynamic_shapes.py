@@ -49,12 +49,12 @@ def _follows_from_dynamic(setter: Any, instructions: Mapping[int, Any]) -> bool:
 
     Sizes are computed from sizes in integers: other tensors end the search.
     """
-    values, *waiting = setter.operand_ids
+    values, *worklist = setter.operand_ids
     if _is_dynamic(instructions[values]):
         return True
     seen = set()
-    while waiting:
-        operand = instructions[waiting.pop()]
+    while worklist:
+        operand = instructions[worklist.pop()]
         if operand.id in seen or operand.shape.element_type not in _INTEGERS:
             continue
         seen.add(operand.id)
@@ -62,7 +62,7 @@ def _follows_from_dynamic(setter: Any, instructions: Mapping[int, Any]) -> bool:
             if _is_dynamic(instructions[operand.operand_ids[0]]):
                 return True
         else:
-            waiting += operand.operand_ids
+            worklist += operand.operand_ids
     return False
 
 
@@ -70,8 +70,10 @@ def _merging_conditionals(proto: Any, setters: dict[int, list[Any]]) -> Iterator
     """Yields the conditionals whose branches set their own sizes: XLA merges these unnamed."""
     for computation in proto.computations:
         for instruction in computation.instructions:
-            merged = (s for callee in instruction.called_computation_ids for s in setters[callee])
+            branch_setters = (
+                s for callee in instruction.called_computation_ids for s in setters[callee]
+            )
             if instruction.opcode == "conditional" and any(
-                not setter.metadata.op_name for setter in merged
+                not setter.metadata.op_name for setter in branch_setters
             ):
                 yield instruction

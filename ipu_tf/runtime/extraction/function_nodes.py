@@ -16,8 +16,8 @@ def become_stock(node: NodeDef) -> None:
     if node.op not in STOCK_TYPES:
         return
     node.op = STOCK_TYPES[node.op]
-    known = {attribute.name for attribute in op_def_registry.get(node.op).attr}
-    for name in [n for n in node.attr if n not in known and not n.startswith("_")]:
+    names = {attribute.name for attribute in op_def_registry.get(node.op).attr}
+    for name in [n for n in node.attr if n not in names and not n.startswith("_")]:
         del node.attr[name]
 
 

@@ -112,10 +112,10 @@ def _with_carried_inputs(
     region: TracedRegion, carried: Sequence[tuple[tf.Tensor, tf.Tensor]]
 ) -> TracedRegion:
     """Returns a region that takes what it carries on, even if its own ops do not read it."""
-    known = {id(tensor) for tensor in region.inputs}
+    input_ids = {id(tensor) for tensor in region.inputs}
     results = {id(tensor) for tensor in region.outputs}
     unread = [
-        tensor for tensor, after in carried if id(after) in results and id(tensor) not in known
+        tensor for tensor, after in carried if id(after) in results and id(tensor) not in input_ids
     ]
     return dataclasses.replace(region, inputs=(*region.inputs, *unread))
 
@@ -167,9 +167,9 @@ def _hlo(region: TracedRegion, name: str, scopes: LayerScopes) -> Any:
     if not unbounded:
         return proto
     bounds = loop_bounds.trip_bounds(from_proto(proto), hlo_stock.NUMBERS)
-    missing = sorted({loop.op_name for loop in unbounded if loop.body not in bounds})
-    if missing:
-        raise UncompilableProgram.by_loops(name, [_loop(loop, scopes) for loop in missing])
+    loop_names = sorted({loop.op_name for loop in unbounded if loop.body not in bounds})
+    if loop_names:
+        raise UncompilableProgram.by_loops(name, [_loop(loop, scopes) for loop in loop_names])
     proto, _ = _read(region, function, bounds, name, scopes)
     return proto
 
@@ -205,17 +205,17 @@ def _read(
             )
         except (ValueError, tf.errors.OpError) as error:
             reason = _NOISE.split(str(error))[0].strip()
-            refused = _refused(str(error), scopes)
+            refused_ops = _refused(str(error), scopes)
             # All others have a type that XLA knows.
-            if refused and all(op.op_type == loop_bounds.FAKE for op in refused):
-                raise UncompilableProgram.by_branches(name, refused) from error
+            if refused_ops and all(op.op_type == loop_bounds.FAKE for op in refused_ops):
+                raise UncompilableProgram.by_branches(name, refused_ops) from error
             if _UNSIZED in reason:
-                raise UncompilableProgram.by_loops(name, refused) from error
+                raise UncompilableProgram.by_loops(name, refused_ops) from error
             if _UNSUPPORTED.search(reason):
-                raise UncompilableProgram.by_missing_kernels(name, refused) from error
+                raise UncompilableProgram.by_missing_kernels(name, refused_ops) from error
             if _NO_CONSTANT.search(reason):
-                raise UncompilableProgram.by_arguments(name, refused) from error
-            raise UncompilableProgram.by_xla(name, refused, reason) from error
+                raise UncompilableProgram.by_arguments(name, refused_ops) from error
+            raise UncompilableProgram.by_xla(name, refused_ops, reason) from error
     return HloModuleProto.FromString(serialized), functions.unbounded
 
 
@@ -226,14 +226,14 @@ def _loop(name: str, scopes: LayerScopes) -> RefusedOp:
 @contextlib.contextmanager
 def _registered(context: Any, functions: Sequence[Any]) -> Iterator[None]:
     """Registers functions with TensorFlow while XLA reads them."""
-    known = []
+    names = []
     try:
         for function in functions:
             context.add_function_def(function)
-            known.append(function.signature.name)
+            names.append(function.signature.name)
         yield
     finally:
-        for name in known:
+        for name in names:
             context.remove_function(name)
 
 
@@ -255,9 +255,9 @@ def _initialised(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
 
 def _refused(message: str, scopes: LayerScopes) -> list[RefusedOp]:
     """Returns the ops that an error message of XLA names."""
-    found = {match[2]: match[1] for match in _UNSUPPORTED.finditer(message)}
-    found = found or {match[1]: match[2] for match in _NO_CONSTANT.finditer(message)}
-    return _ops(found or dict.fromkeys(_NODE.findall(message)[:1], ""), scopes)
+    reasons = {match[2]: match[1] for match in _UNSUPPORTED.finditer(message)}
+    reasons = reasons or {match[1]: match[2] for match in _NO_CONSTANT.finditer(message)}
+    return _ops(reasons or dict.fromkeys(_NODE.findall(message)[:1], ""), scopes)
 
 
 def _ops(types: Mapping[str, str], scopes: LayerScopes) -> list[RefusedOp]:
@@ -276,8 +276,8 @@ def _completed(
     module: Module, name: str, parameters: Sequence[Parameter], scopes: LayerScopes
 ) -> Module:
     """Returns a module with the parts that XLA does not know: parameters, layers, host ops."""
-    known = zip(parameters, module.parameters, strict=True)
-    described = tuple(dataclasses.replace(p, updated_by=raw.updated_by) for p, raw in known)
+    pairs = zip(parameters, module.parameters, strict=True)
+    described = tuple(dataclasses.replace(p, updated_by=raw.updated_by) for p, raw in pairs)
     layers: dict[str, str] = {}
     names = _computation_names(module)
     forwards = _forward_bodies(module)
@@ -299,7 +299,7 @@ def _completed(
             changes |= {"opcode": opcode, "attributes": {"replica_groups": groups}}
         if target == embedding.TARGET:
             program = embedded_programs.of_key(instruction.attributes["backend_config"])
-            changes["attributes"] = {"custom_call_target": target, "embedded": program}
+            changes["attributes"] = {"custom_call_target": target, "program": program}
         if target in _OPCODES:
             changes |= {
                 "opcode": _OPCODES[target],
@@ -326,12 +326,14 @@ def _completed(
 def _computation_names(module: Module) -> dict[str, str]:
     """Returns names for a module's computations that do not depend on earlier modules."""
     names: dict[str, str] = {}
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for name in module.computations:
         plain = _ENTRY if name == module.entry else hlo_stand_ins.plain_name(_NUMBERS.sub("", name))
-        counted = (f"{plain}.{count}" for count in itertools.count(1))
-        names[name] = next(n for n in itertools.chain([plain], counted) if n not in taken)
-        taken.add(names[name])
+        numbered_names = (f"{plain}.{count}" for count in itertools.count(1))
+        names[name] = next(
+            n for n in itertools.chain([plain], numbered_names) if n not in used_names
+        )
+        used_names.add(names[name])
     return names
 
 

@@ -48,16 +48,16 @@ class FirstRead:
     layer: str
 
 
-def variable_parameters(places: Sequence[FirstRead], known: VariableRoles) -> list[Parameter]:
+def variable_parameters(places: Sequence[FirstRead], by_role: VariableRoles) -> list[Parameter]:
     """Returns the parameters of the variables at these places, in their order."""
     roles: dict[int, Role] = {}
     paths: dict[int, str] = {}
     names: dict[int, str] = {}
     kinds: tuple[tuple[Role, Sequence[Any]], ...] = (
-        ("state", [*known.states, *known.metrics]),
-        ("weight", known.weights),
-        ("optimizer_state", known.optimizer_state),
-        ("accumulator", known.accumulators),
+        ("state", [*by_role.states, *by_role.metrics]),
+        ("weight", by_role.weights),
+        ("optimizer_state", by_role.optimizer_state),
+        ("accumulator", by_role.accumulators),
     )
     for role, variables in kinds:
         for variable in variables:
@@ -68,29 +68,31 @@ def variable_parameters(places: Sequence[FirstRead], known: VariableRoles) -> li
             if hasattr(variable, "path"):
                 paths[key] = variable.path
     weights: dict[int, int] = {}
-    for slot, weight in known.slots:  # An op says the weight of a slot, its optimizer does not.
+    for slot, weight in by_role.slots:  # An op says the weight of a slot, its optimizer does not.
         weights.setdefault(id(slot), id(weight))
     roles |= {slot: "optimizer_state" for slot in weights if slot not in roles}
     places_of = {id(place.handle): place for place in places}
-    layers = _Layers(paths[id(_tf_variable(v).handle)] for v in known.weights if hasattr(v, "path"))
-    metrics = {id(_tf_variable(variable).handle) for variable in known.metrics}
-    called = _with_parents(place.layer for place in places)
+    layers = _Layers(
+        paths[id(_tf_variable(v).handle)] for v in by_role.weights if hasattr(v, "path")
+    )
+    metrics = {id(_tf_variable(variable).handle) for variable in by_role.metrics}
+    owners = _with_parents(place.layer for place in places)
     parameters = []
     for place in places:
         key = id(place.handle)
         path = paths.get(key) or _path_at(place, names.get(key))
         role = roles.get(key, "state")
-        layer = layers.of_slot(path) if role == "optimizer_state" else _owner(path, place, called)
+        layer = layers.of_slot(path) if role == "optimizer_state" else _owner(path, place, owners)
         layer = METRICS if key in metrics else layer
         weight = weights.get(key)
         if weight in places_of:
             first = places_of[weight]
-            layer = _owner(paths.get(weight) or _path_at(first, names.get(weight)), first, called)
+            layer = _owner(paths.get(weight) or _path_at(first, names.get(weight)), first, owners)
         parameters.append(Parameter(name=path, role=role, layer=layer))
     return parameters
 
 
-def _owner(path: str, place: FirstRead, called: Set[str]) -> str:
+def _owner(path: str, place: FirstRead, owners: Set[str]) -> str:
     """Returns the path of the layer that has a variable.
 
     That in the variable's path, unless no layer of the program is called so: of a layer that was
@@ -98,18 +100,18 @@ def _owner(path: str, place: FirstRead, called: Set[str]) -> str:
     around it may read it first, for a function that it calls.
     """
     layer = _layer_of(path)
-    is_known = layer in called or layer.startswith(f"{place.layer}/")
+    is_known = layer in owners or layer.startswith(f"{place.layer}/")
     return layer if is_known or not place.layer else place.layer
 
 
 def _with_parents(layers: Iterable[str]) -> Set[str]:
     """Returns paths of layers, and of all layers around them."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for layer in layers:
-        while layer and layer not in found:
-            found.add(layer)
+        while layer and layer not in paths:
+            paths.add(layer)
             layer = _layer_of(layer)
-    return found
+    return paths
 
 
 def _path_at(place: FirstRead, name: str | None) -> str:

@@ -72,10 +72,10 @@ def cut(
     results = [t for t in flat if tf.is_tensor(t) and getattr(t, "graph", None) is graph]
     results = [t for t in _unique(results) if t.dtype not in _HOST_DTYPES]
     created = {op.name: op for op in operations if op.type not in _OUTSIDE}
-    needed = _needed(created, results)
-    inside = [op for name, op in created.items() if name in needed]
-    read = [tensor for op in inside for tensor in op.inputs] + results
-    outside = [tensor for tensor in _unique(read) if tensor.op.name not in needed]
+    names = _needed(created, results)
+    inside = [op for name, op in created.items() if name in names]
+    tensors = [tensor for op in inside for tensor in op.inputs] + results
+    outside = [tensor for tensor in _unique(tensors) if tensor.op.name not in names]
     constants = _unique(tensor.op for tensor in outside if tensor.op.type == "Const")
     boundary = [tensor for tensor in outside if tensor.op.type != "Const"]
     captures = Captures()
@@ -178,15 +178,15 @@ def is_variable(tensor: tf.Tensor) -> bool:
 
 def _needed(created: Mapping[str, tf.Operation], results: Sequence[tf.Tensor]) -> set[str]:
     """Returns the names of the ops that the results or side effects need."""
-    waiting = [tensor.op for tensor in results]
-    waiting += [op for op in created.values() if op_def_of(op).is_stateful]
-    needed: set[str] = set()
-    while waiting:
-        op = waiting.pop()
-        if op.name in created and op.name not in needed:
-            needed.add(op.name)
-            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return needed
+    worklist = [tensor.op for tensor in results]
+    worklist += [op for op in created.values() if op_def_of(op).is_stateful]
+    names: set[str] = set()
+    while worklist:
+        op = worklist.pop()
+        if op.name in created and op.name not in names:
+            names.add(op.name)
+            worklist += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return names
 
 
 def _kind(tensor: tf.Tensor, source: Any) -> str:

@@ -132,9 +132,9 @@ def stack_of(
                 break
         if node is not None and node.op in CONDITIONALS:
             callees = [f for value in node.attr.values() for f in functions_of(value)]
-            found = stack_of([find(callee.name) for callee in callees], _number(name), find)
-            if found is not None:
-                return found
+            branch_stack = stack_of([find(callee.name) for callee in callees], _number(name), find)
+            if branch_stack is not None:
+                return branch_stack
         if node is not None and node.op == STACK:
             return _described(node, nodes, function)
     return None

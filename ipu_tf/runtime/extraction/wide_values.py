@@ -28,8 +28,8 @@ def check_sources(module: Module) -> None:
 
 def notes(module: Module) -> tuple[str, ...]:
     """Returns notes about the float64 values that arise in a program."""
-    found = (i for i in wide_instructions(module) if i.op_type)
-    places = list(dict.fromkeys(f"'{i.layer or i.op_name}'" for i in found))
+    instructions = (i for i in wide_instructions(module) if i.op_type)
+    places = list(dict.fromkeys(f"'{i.layer or i.op_name}'" for i in instructions))
     if not places:
         return ()
     more = f" and {len(places) - _NAMED_LAYERS} more" if len(places) > _NAMED_LAYERS else ""

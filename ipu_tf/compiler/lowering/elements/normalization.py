@@ -44,36 +44,39 @@ class _Norm:
     Attributes:
         where: The placement of the tensor.
         array: Its type.
-        kept: Dimensions along which statistics differ.
+        kept_dimensions: Dimensions along which statistics differ.
         target: The machine.
     """
 
     where: Placement
     array: Array
-    kept: tuple[int, ...]
+    kept_dimensions: tuple[int, ...]
     target: Target
 
     @property
     def is_by_channels(self) -> bool:
         """Whether each channel, innermost, has statistics over all the rest."""
-        return self.kept == (len(self.array.dims) - 1,)
+        return self.kept_dimensions == (len(self.array.dims) - 1,)
 
     @property
     def _is_by_rows(self) -> bool:
         """Whether statistics are those of whole rows."""
-        return self.kept == tuple(range(len(self.kept)))
+        return self.kept_dimensions == tuple(range(len(self.kept_dimensions)))
 
     def statistic(self, opcode: str) -> Vertex:
         """Returns the vertex that adds, or multiplies by, a value made of statistics."""
         if self._is_by_rows:
             return vertex_costs.by_rows(
-                opcode, self.where.tile_elements, self._held_from(len(self.kept)), *self._machine
+                opcode,
+                self.where.tile_elements,
+                self._held_from(len(self.kept_dimensions)),
+                *self._machine,
             )
         return self.parameter(opcode)
 
     def parameter(self, opcode: str) -> Vertex:
         """Returns the vertex that adds, or multiplies by, a value of each channel."""
-        first = len(self.array.dims) - 1 if self._is_by_rows else self.kept[-1]
+        first = len(self.array.dims) - 1 if self._is_by_rows else self.kept_dimensions[-1]
         return vertex_costs.by_channels(
             opcode, self.where.tile_elements, self._held_from(first), *self._machine
         )
@@ -142,7 +145,7 @@ def _norm(instruction: Instruction, where: Placement, context: LoweringContext) 
     return _Norm(
         where=where,
         array=operand_array(instruction, 0, context),
-        kept=tuple(instruction.attributes["kept_dimensions"]),
+        kept_dimensions=tuple(instruction.attributes["kept_dimensions"]),
         target=context.target,
     )
 
@@ -203,7 +206,9 @@ def batch_norm(
     """Lowers XLA's own batch normalisation in training, in inference, or its gradient."""
     feature = instruction.attributes["feature_index"]
     array = operand_array(instruction, 0, context)
-    norm = _Norm(where=operands[0].stored, array=array, kept=(feature,), target=context.target)
+    norm = _Norm(
+        where=operands[0].stored, array=array, kept_dimensions=(feature,), target=context.target
+    )
     others = tuple(axis for axis in range(len(array.dims)) if axis != feature)
     reduction = Reduction(operand=array, dimensions=others)
     is_gradient = instruction.opcode == "batch-norm-grad"

@@ -31,11 +31,11 @@ def _sampled(
 ) -> tuple[tf.Tensor, ...]:
     count = attributes["num_sampled"]
     if attributes["unique"]:
-        drawn = candidate_losses.sampled_without_repetition(shares, true_classes, count)
+        samples = candidate_losses.sampled_without_repetition(shares, true_classes, count)
     else:
         ends = tf.constant(np.cumsum(shares)[:-1], tf.float32)
         sampled = tf.searchsorted(ends, tf.random.uniform([count]), side="right")
         expected = tf.constant(shares * count, tf.float32)
-        drawn = sampled, tf.gather(expected, true_classes), tf.gather(expected, sampled)
-    sampled, of_labels, of_sampled = drawn
+        samples = sampled, tf.gather(expected, true_classes), tf.gather(expected, sampled)
+    sampled, of_labels, of_sampled = samples
     return tf.cast(sampled, tf.int64), of_labels, of_sampled

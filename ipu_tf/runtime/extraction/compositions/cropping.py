@@ -30,11 +30,11 @@ def crop_and_resize(
         return tf.reshape(tf.where(inside, positions, 0.0), [count, pixels])
 
     rows, columns = each(y[:, :, tf.newaxis]), each(x[:, tf.newaxis, :])
-    chosen = tf.gather(tf.cast(images, tf.float32), box_images)
+    box_pixels = tf.gather(tf.cast(images, tf.float32), box_images)
     if attributes["method"] == "nearest":
-        values = read(chosen, rounded(rows), rounded(columns), outside)
+        values = read(box_pixels, rounded(rows), rounded(columns), outside)
     else:
-        values = interpolated(chosen, rows, columns, 0.0)
+        values = interpolated(box_pixels, rows, columns, 0.0)
     values = tf.where(tf.reshape(inside, [count, pixels, 1]), values, outside)
     return tf.reshape(values, [count, crop_size[0], crop_size[1], tf.shape(images)[3]])
 

@@ -24,14 +24,14 @@ def stateless(
     """Returns the result of StatelessRandomGammaV3."""
     del attributes
     zeros = tf.zeros(shape)
-    wanted = zeros + tf.cast(alpha, tf.float32)
+    shape_parameter = zeros + tf.cast(alpha, tf.float32)
     # For alpha below one, a sample for alpha + 1 is scaled down.
-    is_small = wanted < 1.0
-    shift = tf.where(is_small, wanted + 1.0, wanted) - 1.0 / 3.0
+    is_small = shape_parameter < 1.0
+    shift = tf.where(is_small, shape_parameter + 1.0, shape_parameter) - 1.0 / 3.0
 
     def drawn(stream: tf.Tensor, op: type) -> tf.Tensor:
-        moved = counter + tf.stack([tf.zeros([], tf.uint64), tf.cast(stream, tf.uint64)])
-        return op(shape=shape, key=key, counter=moved, alg=algorithm, dtype=tf.float32)
+        own_counter = counter + tf.stack([tf.zeros([], tf.uint64), tf.cast(stream, tf.uint64)])
+        return op(shape=shape, key=key, counter=own_counter, alg=algorithm, dtype=tf.float32)
 
     def attempt(
         count: tf.Tensor, accepted: tf.Tensor, samples: tf.Tensor
@@ -50,5 +50,7 @@ def stateless(
         (tf.constant(0), zeros > 0.0, zeros),
         maximum_iterations=_MOST_ROUNDS,
     )
-    boost = (1.0 - drawn(tf.constant(0), tf.raw_ops.StatelessRandomUniformV2)) ** (1.0 / wanted)
+    boost = (1.0 - drawn(tf.constant(0), tf.raw_ops.StatelessRandomUniformV2)) ** (
+        1.0 / shape_parameter
+    )
     return tf.cast(tf.where(is_small, samples * boost, samples), alpha.dtype)

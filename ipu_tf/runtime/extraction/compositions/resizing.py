@@ -135,8 +135,8 @@ def _area_weights(
     pixels = tf.range(before)
     # Beyond the image's border, its last pixel is read.
     until = tf.where(tf.equal(pixels, before - 1), float("inf"), _float(pixels + 1))
-    covered = tf.minimum(until, end) - tf.maximum(_float(pixels), start)
-    return tf.maximum(covered, 0.0) / scale
+    overlap = tf.minimum(until, end) - tf.maximum(_float(pixels), start)
+    return tf.maximum(overlap, 0.0) / scale
 
 
 def _nearest_weights(

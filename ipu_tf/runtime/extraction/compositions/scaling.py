@@ -67,9 +67,9 @@ def _weights(
     # An output reads the pixels within the radius; it reads none if its centre is outside.
     reach = radius * width
     first, last = tf.math.ceil(position - reach - 0.5), tf.floor(position + reach - 0.5)
-    read = (pixels - 0.5 >= first) & (pixels - 0.5 <= last)
-    read &= (position >= 0.0) & (position <= tf.cast(before, tf.float32))
-    weights = tf.where(read, kernel(tf.abs(pixels - position) / width), 0.0)
+    is_inside = (pixels - 0.5 >= first) & (pixels - 0.5 <= last)
+    is_inside &= (position >= 0.0) & (position <= tf.cast(before, tf.float32))
+    weights = tf.where(is_inside, kernel(tf.abs(pixels - position) / width), 0.0)
     return normalised(weights)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import ipu_tf
 from ipu_tf.compiler.batch_axes.extents import NotInferable
-from ipu_tf.compiler.batch_axes.resized import resized
+from ipu_tf.compiler.batch_axes.resizing import resized
 from ipu_tf.compiler.compile import compile_simplified
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import parse

@@ -16,7 +16,7 @@ class EmbeddedProgram:
         supersteps: Its supersteps, in order.
         scratch: Memory in use only while it runs.
         exchange_buffers: The same, for received data.
-        kept: Memory of vertices, constants and state, always live.
+        always_live: Memory of vertices, constants and state.
         code: Its codelets and their bytes.
         exchange_code_bytes: Bytes of exchange instructions on the busiest tile.
         notes: Caveats for readers of its figures.
@@ -25,7 +25,7 @@ class EmbeddedProgram:
     supersteps: tuple[Superstep, ...]
     scratch: tuple[Footprint, ...] = ()
     exchange_buffers: tuple[Footprint, ...] = ()
-    kept: tuple[Footprint, ...] = ()
+    always_live: tuple[Footprint, ...] = ()
     code: tuple[tuple[str, int], ...] = ()
     exchange_code_bytes: int = 0
     notes: tuple[str, ...] = ()

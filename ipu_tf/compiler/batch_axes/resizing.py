@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ipu_tf.compiler.batch_axes.extents import Axes, Extents, NotInferable
-from ipu_tf.compiler.batch_axes.inference import Found, live, sample_extents
+from ipu_tf.compiler.batch_axes.inference import AxesByName, live, sample_extents
 from ipu_tf.compiler.hlo import Array, Instruction, InvalidModule, Module, TupleType, Type, verify
 from ipu_tf.compiler.lowering.contractions.contraction_shape import dot_shape
 from ipu_tf.compiler.option_plans import plan_of
@@ -36,10 +36,10 @@ def resized(step: TracedStep, samples: int) -> TracedStep:
     if min(step.samples_per_run, samples) < 2:
         raise NotInferable("arrays of one sample are broadcast otherwise than those of several")
     module = step.module
-    extents, axes_of_names = sample_extents(module, step.samples_per_run)
-    _check_known(module, extents, axes_of_names)
+    extents, axes_by_name = sample_extents(module, step.samples_per_run)
+    _check_known(module, extents, axes_by_name)
     scale = _Scale(
-        extents=extents, found=axes_of_names, samples=step.samples_per_run, wanted=samples
+        extents=extents, axes=axes_by_name, samples=step.samples_per_run, new_samples=samples
     )
     new = module.replace(
         computations={
@@ -56,11 +56,11 @@ def resized(step: TracedStep, samples: int) -> TracedStep:
     )
 
 
-def _check_known(module: Module, extents: Extents, axes_of_names: Found) -> None:
+def _check_known(module: Module, extents: Extents, axes_by_name: AxesByName) -> None:
     """Raises NotInferable if it is open of an extent that the result needs."""
     for computation in module.computations.values():
         for instruction in live(computation):
-            for axes in axes_of_names[instruction.name]:
+            for axes in axes_by_name[instruction.name]:
                 if any(extents.counts_samples(extent) is None for extent in axes):
                     raise NotInferable(
                         f"nothing says which sizes of '{instruction.name}' "
@@ -74,23 +74,23 @@ class _Scale:
 
     Attributes:
         extents: Which extents grow.
-        found: The extents of each instruction.
+        axes: The extents of each instruction.
         samples: The samples of the step.
-        wanted: Those of the wanted step.
+        new_samples: Those of the wanted step.
     """
 
     extents: Extents
-    found: Found
+    axes: AxesByName
     samples: int
-    wanted: int
+    new_samples: int
 
     def size(self, size: int) -> int:
         """Returns a size that grows with the samples."""
-        return size // self.samples * self.wanted
+        return size // self.samples * self.new_samples
 
     def __call__(self, instruction: Instruction) -> Instruction:
         """Returns an instruction with its new sizes."""
-        type_ = self._type(instruction.type, iter(self.found[instruction.name]))
+        type_ = self._type(instruction.type, iter(self.axes[instruction.name]))
         if type_ == instruction.type:
             return instruction
         changes = _changed_attributes(instruction, type_) if isinstance(type_, Array) else {}
