@@ -118,6 +118,31 @@ def check_logs(ours, stock):
 
 
 @pytest.mark.parametrize("kind", MODELS)
+def test_a_model_trains_evaluates_and_predicts_as_in_stock_tf_keras(kind, tmp_path):
+    strategy = strategy_of()
+    (ours, logs), (stock, expected) = trained(kind, strategy), trained(kind)
+    check_logs(logs, expected)
+    check_equal_weights(ours, stock)
+    evaluated = [
+        one.evaluate(batches(kind, 4), verbose=0, return_dict=True) for one in (ours, stock)
+    ]
+    check_logs(*evaluated)
+    predicted = [one.predict(batches(kind, 4), verbose=0) for one in (ours, stock)]
+    assert type(predicted[0]) is type(predicted[1])
+    assert list(predicted[0]) == list(predicted[1])
+    for one, other in zip(*map(tf.nest.flatten, predicted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    programs = strategy.report(insights=False).programs
+    assert [program.name for program in programs] == [
+        f"{ours.name}.{step}_step" for step in ("train", "test", "predict")
+    ]
+    ours.save_weights(tmp_path / "weights.h5")
+    stock.set_weights([0 * weight for weight in stock.get_weights()])
+    stock.load_weights(tmp_path / "weights.h5")
+    check_equal_weights(ours, stock)
+
+
+@pytest.mark.parametrize("kind", MODELS)
 def test_gradients_of_micro_batches_are_those_of_a_batch(kind):
     def setup(model):
         model.set_gradient_accumulation_options(2, gradient_accumulation_reduction_method="mean")
