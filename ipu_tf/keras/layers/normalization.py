@@ -49,15 +49,16 @@ class GroupNormalizationBody(AnyKeras):
         """Makes `gamma` and `beta`."""
         channels = self._channels(input_shape)
         self._check_groups(channels)
+        self._make_weights((channels,))
+
+    def _make_weights(self, shape: Shape) -> None:
         self.gamma = self.beta = None
         if self.scale:
             self.gamma = self.add_weight(
-                shape=(channels,), name="gamma", initializer=self.gamma_initializer
+                shape=shape, name="gamma", initializer=self.gamma_initializer
             )
         if self.center:
-            self.beta = self.add_weight(
-                shape=(channels,), name="beta", initializer=self.beta_initializer
-            )
+            self.beta = self.add_weight(shape=shape, name="beta", initializer=self.beta_initializer)
 
     def _channels(self, input_shape: Shape) -> int:
         rank, axis = len(input_shape), self.channels_axis

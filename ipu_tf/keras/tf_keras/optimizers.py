@@ -5,8 +5,8 @@ They compute what those of `ipu_tf.keras.optimizers` do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import MutableMapping
+from typing import Any, ClassVar, TypeAlias
 
 import tensorflow as tf
 from tf_keras.optimizers import legacy
@@ -51,6 +51,9 @@ __all__ = [
     "SGDIpuOptimizer",
 ]
 
+_Prepared: TypeAlias = MutableMapping[tuple[str, tf.DType], dict[str, tf.Tensor]]
+"""What an update computes once for all variables of a device and a dtype."""
+
 
 class IpuOptimizerBase(IpuOptimizerBody, OptimizerWithSlots):
     """See `ipu_tf.keras.optimizers.IpuOptimizerBase`.
@@ -62,13 +65,18 @@ class IpuOptimizerBase(IpuOptimizerBody, OptimizerWithSlots):
 class _Updating(IpuOptimizerBase):
     """Updates variables by the `update_step` that an optimizer has over any Keras."""
 
+    def _prepare_local(self, var_device: str, var_dtype: tf.DType, apply_state: _Prepared) -> None:
+        """Computes the rate of an update once, as float32: a schedule may count its calls."""
+        apply_state[var_device, var_dtype]["lr_t"] = learning_rate_of_step(self, tf.float32)
+
     def _resource_apply_dense(
-        self, grad: tf.Tensor, var: tf.Variable, apply_state: Mapping[object, object] | None = None
+        self, grad: tf.Tensor, var: tf.Variable, apply_state: _Prepared | None = None
     ) -> tf.Operation | None:
         """Updates a variable and its slots; returns the operation that does so."""
-        del apply_state  # Its values have the dtype of the variable.
+        prepared = (apply_state or {}).get((var.device, var.dtype.base_dtype))
+        rate = prepared["lr_t"] if prepared else learning_rate_of_step(self, tf.float32)
         self._done: list[tf.Operation] = []
-        self.update_step(grad, var, learning_rate_of_step(self, tf.float32))
+        self.update_step(grad, var, rate)
         return tf.group(*self._done)
 
     def _resource_apply_sparse(
@@ -76,7 +84,7 @@ class _Updating(IpuOptimizerBase):
         grad: tf.Tensor,
         var: tf.Variable,
         indices: tf.Tensor,
-        apply_state: Mapping[object, object] | None = None,
+        apply_state: _Prepared | None = None,
     ) -> tf.Operation | None:
         """Updates a variable by rows of its gradient; the other rows are zero."""
         rows = tf.IndexedSlices(grad, indices, tf.shape(var))

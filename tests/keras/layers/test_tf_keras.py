@@ -32,6 +32,7 @@ CASES = {
     "InstanceNorm": ({}, [X]),
     "LSTM": ({"units": 3, "return_state": True, "dropout": 0.5, "dropout_seed": (1, 2)}, [X]),
     "LayerNorm": ({"axis": [1, 2]}, [X]),
+    "LayerNormalization": ({"axis": 1, "epsilon": 0.1, "scale": False}, [X]),
     "PopnnLSTM": ({"units": 3, "time_major": True, "return_sequences": True}, [X]),
     "RecomputationCheckpoint": ({}, [X]),
     "SerialDense": (
@@ -84,9 +85,17 @@ def test_a_script_s_subclass_reaches_the_layer():
         def call(self, inputs):
             return 2 * super().call(inputs)
 
+    class OfRows(layers.LayerNormalization):
+        def call(self, inputs, training=None):
+            rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
+            normalized = super(layers.LayerNormalization, self).call(rows, training)
+            return tf.reshape(normalized, inputs.shape)
+
     x = X - 3
     normalized = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-3)
     np.testing.assert_allclose(Doubled()(x), 2 * normalized, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(OfRows()(x), normalized, rtol=1e-4, atol=1e-5)
+    assert issubclass(layers.LayerNorm, layers.GroupNorm)
 
 
 def test_arguments_that_the_ipu_does_not_use_are_refused():

@@ -50,6 +50,27 @@ def test_steps_are_those_of_keras_3(name, arguments, base):
     np.testing.assert_array_equal(steps(again)[-1][0], steps(type(made)(0.1, **arguments))[-1][0])
 
 
+class Halving(tf_keras.optimizers.schedules.LearningRateSchedule):
+    """Halves the rate at each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.rate = tf.Variable(1.0)
+
+    def __call__(self, step):
+        return self.rate.assign(self.rate / 2)
+
+    def get_config(self):
+        return {}
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, _, _ in CASES))
+def test_an_update_reads_a_schedule_once(name):
+    schedule = Halving()
+    steps(getattr(optimizers, name)(schedule), 2)
+    assert float(schedule.rate) == 0.25
+
+
 def test_slots_have_the_dtypes_that_were_chosen():
     made = optimizers.AdamIpuOptimizer(m_dtype=tf.float16)
     weight = tf.Variable([1.0, 2.0])

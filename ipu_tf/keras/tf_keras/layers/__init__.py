@@ -20,13 +20,13 @@ from ipu_tf.keras.layers.dense import DenseBody, SerialDenseBody
 from ipu_tf.keras.layers.dropout import DropoutBody
 from ipu_tf.keras.layers.effective_transformer import EffectiveTransformerBody
 from ipu_tf.keras.layers.embedding_lookup import EmbeddingBody
-from ipu_tf.keras.layers.normalization import (
-    GroupNormalizationBody,
-    InstanceNormalizationBody,
-    LayerNormalizationBody,
-)
 from ipu_tf.keras.layers.recomputation import RecomputationCheckpointBody
 from ipu_tf.keras.tf_keras.layers.base import IPULayer, OfTfKeras, registered
+from ipu_tf.keras.tf_keras.layers.normalization import (
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+)
 from ipu_tf.keras.tf_keras.layers.recurrent import PopnnGRU, PopnnLSTM
 
 __all__ = [
@@ -130,21 +130,6 @@ class Embedding(EmbeddingBody, IPULayer, tf_keras.layers.Embedding):
         if "input_shape" not in kwargs and "batch_input_shape" not in kwargs:
             # Of tf_keras: floating point numbers of any length.
             forget_input_shape(self)
-
-
-@registered
-class GroupNormalization(GroupNormalizationBody, IPULayer):
-    """See `ipu_tf.keras.layers.GroupNormalization`."""
-
-
-@registered
-class InstanceNormalization(InstanceNormalizationBody, GroupNormalization):
-    """See `ipu_tf.keras.layers.InstanceNormalization`."""
-
-
-@registered
-class LayerNormalization(LayerNormalizationBody, IPULayer, tf_keras.layers.LayerNormalization):
-    """See `ipu_tf.keras.layers.LayerNormalization`."""
 
 
 @registered
