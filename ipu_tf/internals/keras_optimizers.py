@@ -37,6 +37,22 @@ def position_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> in
     return int(optimizer._get_variable_index(variable))
 
 
+def slots_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> list[keras.Variable]:
+    """Returns the variables that an optimizer keeps for one that it was built with, in one order.
+
+    Relies on Keras' own optimizers having such variables in lists as long as
+    `Optimizer._trainable_variables`, and no others but those and `Optimizer._variables`.
+    """
+    own = (optimizer._trainable_variables, optimizer._variables)
+    lists = [
+        held
+        for held in vars(optimizer).values()
+        if isinstance(held, list) and len(held) == len(own[0]) and not any(held is o for o in own)
+    ]
+    position = position_in(optimizer, variable)
+    return [held[position] for held in lists if isinstance(held[position], keras.Variable)]
+
+
 def key_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> Hashable:
     """Returns what an optimizer tells a variable by; it is the same for its Keras variable.
 

@@ -14,6 +14,7 @@ from ipu_tf.internals.keras_optimizers import variables_trained_by
 from ipu_tf.internals.structures import Gradient, TensorStructure
 from ipu_tf.keras.adapters.captured_gradients import captured_for
 from ipu_tf.keras.adapters.models import HoldUpdate, Weight, replaced_methods
+from ipu_tf.keras.keras3.equal_updates import tracing_equal_updates_once
 from ipu_tf.programs.op_names import LOSS
 
 
@@ -57,7 +58,10 @@ class Keras3Optimizer:
 
     def apply(self, pairs: Iterable[tuple[Gradient, Weight]], **captured: TensorStructure) -> None:
         """Updates weights, and the count of updates, in the optimizer's scope."""
-        with keras.name_scope(self.stock.name, caller=self.stock):
+        with (
+            keras.name_scope(self.stock.name, caller=self.stock),
+            tracing_equal_updates_once(self.stock),
+        ):
             self.stock.apply_gradients(pairs, **captured)
 
     def update(self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]) -> None:

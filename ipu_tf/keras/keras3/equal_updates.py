@@ -1,0 +1,108 @@
+"""Traces the update of a weight once for all weights of its shape, in steps that never run.
+
+An optimizer of Keras updates every weight by the same operations; only the weight, its slots and
+its gradient differ. Where a trace is for figures alone, they are a function that is traced for the
+second weight of a shape and called for all further ones, with their variables in place of its own.
+The compiler sees the operations of every call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.internals.graphs import call_flat, trace
+from ipu_tf.internals.keras_optimizers import slots_in
+from ipu_tf.internals.structures import Gradient
+from ipu_tf.internals.tensorflow import ConcreteFunction
+from ipu_tf.keras.adapters.models import replaced_methods
+from ipu_tf.runtime.programs import device_programs
+
+_STOCK = frozenset(
+    {
+        keras.optimizers.Adadelta,
+        keras.optimizers.Adagrad,
+        keras.optimizers.Adam,
+        keras.optimizers.Adamax,
+        keras.optimizers.AdamW,
+        keras.optimizers.Lamb,
+        keras.optimizers.Lion,
+        keras.optimizers.Nadam,
+        keras.optimizers.RMSprop,
+        keras.optimizers.SGD,
+    }
+)
+"""Optimizers whose update of a weight depends on its shape and type alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TracedUpdate:
+    """The update of a weight as a function.
+
+    Attributes:
+        function: The function of its gradient.
+        handles: The handles of the weight and of its slots.
+    """
+
+    function: ConcreteFunction
+    handles: Sequence[tf.Tensor]
+
+    def call(self, gradient: tf.Tensor, handles: Sequence[tf.Tensor]) -> None:
+        """Updates a weight, given its handle and those of its slots."""
+        others = {id(own): other for own, other in zip(self.handles, handles, strict=True)}
+        captured = [others.get(id(tensor), tensor) for tensor in self.function.captured_inputs]
+        call_flat(self.function, [gradient, *captured])
+
+
+def tracing_equal_updates_once(
+    optimizer: keras.optimizers.Optimizer,
+) -> AbstractContextManager[None]:
+    """Returns a context in which an optimizer traces equal updates once, if the step never runs.
+
+    Other optimizers than Keras' own trace every update: it may depend on more than shapes.
+    """
+    is_stock = type(optimizer) in _STOCK and "update_step" not in vars(optimizer)
+    if is_stock and device_programs.never_runs():
+        updates = _Updates(optimizer)
+        return replaced_methods(optimizer, update_step=updates.update_step)
+    return contextlib.nullcontext()
+
+
+class _Updates:
+    """The updates of an optimizer's weights in one trace.
+
+    Args:
+        optimizer: An optimizer of Keras.
+    """
+
+    def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._stock = optimizer.update_step
+        self._seen: set[object] = set()
+        self._traced: dict[object, _TracedUpdate] = {}
+
+    def update_step(self, gradient: Gradient, variable: tf.Variable, learning_rate: object) -> None:
+        """Updates a weight as the optimizer's own method does."""
+        spec = key = None
+        if isinstance(gradient, tf.Tensor):  # And not some rows of a table.
+            spec = tf.TensorSpec(gradient.shape, gradient.dtype)
+            key = (spec, variable.dtype, id(learning_rate))
+        if spec is None or key not in self._seen:  # A function of one call would cost more.
+            self._seen.add(key)
+            self._stock(gradient, variable, learning_rate)
+            return
+        slots = slots_in(self._optimizer, variable)
+        handles = [variable.handle, *(slot.value.handle for slot in slots)]
+        if key not in self._traced:
+
+            def update(gradient: tf.Tensor) -> None:
+                self._stock(gradient, variable, learning_rate)
+
+            function = trace(update, (spec,), name="update")
+            self._traced[key] = _TracedUpdate(function=function, handles=handles)
+        self._traced[key].call(gradient, handles)
