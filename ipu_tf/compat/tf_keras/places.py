@@ -28,7 +28,10 @@ _NAMES = {
 """The names by which scripts import Keras."""
 
 _MOVED = {
+    "combinations": f"{SOURCES}.testing_infra.test_combinations",
     "engine.topology": f"{SOURCES}.engine.base_layer",
+    "initializers.initializers_v2": f"{SOURCES}.initializers.initializers",
+    "keras_parameterized": f"{SOURCES}.testing_infra.test_combinations",
     "layers.advanced_activations": f"{SOURCES}.layers.activation",
     "layers.convolutional": f"{TREE}.layers",
     "layers.convolutional_recurrent": f"{TREE}.layers",
@@ -51,6 +54,7 @@ _MOVED = {
     "losses.losses_utils": f"{SOURCES}.utils.losses_utils",
     "mixed_precision.experimental": "ipu_tf.compat.tf_keras.experimental_precision",
     "objectives": f"{TREE}.losses",
+    "optimizer_v1": f"{SOURCES}.optimizers.optimizer_v1",
     "optimizer_v2": f"{SOURCES}.optimizers.legacy",
     "optimizer_v2.learning_rate_schedule": f"{SOURCES}.optimizers.schedules.learning_rate_schedule",
     "optimizers.optimizer_v2": f"{SOURCES}.optimizers.legacy",
@@ -60,6 +64,7 @@ _MOVED = {
     "saving.save": f"{SOURCES}.saving.legacy.save",
     "saving.saved_model": f"{SOURCES}.saving.legacy.saved_model",
     "saving.saving_utils": f"{SOURCES}.saving.legacy.saving_utils",
+    "testing_utils": f"{SOURCES}.testing_infra.test_utils",
     "utils.all_utils": f"{TREE}.utils",
 }
 """Modules of Keras 2.6 that moved or split until 2.15, by their names below `keras`."""

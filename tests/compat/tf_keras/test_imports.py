@@ -14,7 +14,7 @@ from ipu_tf.compat import environment
 from ipu_tf.compat.missing import REASONS, Missing
 from ipu_tf.compat.states import looked_up
 from ipu_tf.compat.tf_keras import context
-from ipu_tf.compat.tf_keras.places import place_of, source_of
+from ipu_tf.compat.tf_keras.places import TREE, place_of, source_of
 from ipu_tf.compat.vendor_api import vendor_api
 
 tf_keras = pytest.importorskip("tf_keras")
@@ -159,6 +159,11 @@ def test_modules_of_keras_have_places_in_tf_keras():
     legacy = "tf_keras.src.optimizers.legacy"
     assert source_of("optimizer_v2") == source_of("optimizers.optimizer_v2") == legacy
     assert source_of("optimizer_v2.adam") == f"{legacy}.adam"
+    initializers = "tf_keras.src.initializers.initializers"
+    assert source_of("initializers.initializers_v2") == initializers
+    assert source_of("testing_utils") == "tf_keras.src.testing_infra.test_utils"
+    assert source_of("layers.core") == TREE + ".layers"
+    assert source_of("layers.core.dense") == "tf_keras.src.layers.core.dense"
     assert source_of("saving.hdf5_format") == "tf_keras.src.saving.legacy.hdf5_format"
     assert source_of("engine.nowhere") is source_of("losses.nowhere") is None
 
