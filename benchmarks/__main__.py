@@ -20,9 +20,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     keras = tasks.add_parser("keras", help="loops, replicas, accumulation against stock Keras")
     keras.add_argument("--only", default="", help="the cases with this in their name")
     kinds = tasks.add_parser("kinds", help="one network of each kind against stock Keras")
-    kinds.add_argument("--only", default="", help="the networks with this in their name")
     kinds.add_argument("--optimizer", choices=("own", "sgd", "adam"), default="own")
-    kinds.add_argument("--restarts", type=int, default=1, help="of the processes of both sides")
+    kerases = tasks.add_parser("kerases", help="models of Keras 2 against Keras 3, on the IPU")
+    for task in (kinds, kerases):
+        task.add_argument("--only", default="", help="the networks with this in their name")
+        task.add_argument("--restarts", type=int, default=1, help="of the processes of both sides")
     loops = tasks.add_parser("loops", help="loops with feeds against stock TensorFlow's loops")
     loops.add_argument("--steps", type=int, default=1000, help="per round")
     mcmc = tasks.add_parser("mcmc", help="samplers of TensorFlow Probability against stock ones")
@@ -42,7 +44,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="sums and training over two processes, the start of a job",
     )
     poplar = tasks.add_parser("poplar", help="vertices a second of C++ programs for Poplar")
-    for task in (fit, ops, keras, kinds, loops, mcmc, compiler, aliases, distributed, poplar):
+    others = (loops, mcmc, compiler, aliases, distributed, poplar)
+    for task in (fit, ops, keras, kinds, kerases, *others):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     kinds.set_defaults(rounds=3)  # The figures of docs/performance.md have 9, and 3 restarts.
@@ -50,7 +53,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.task != "document" and options.rounds < 1:
         parser.error(f"--rounds must be at least 1. Received: {options.rounds}")
-    if options.task == "kinds" and options.restarts < 1:
+    if options.task in ("kinds", "kerases") and options.restarts < 1:
         parser.error(f"--restarts must be at least 1. Received: {options.restarts}")
     if options.task == "mcmc" and options.samples < 1:
         parser.error(f"--samples must be at least 1. Received: {options.samples}")

@@ -72,7 +72,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         }
     chosen = {engine: fastest(trials[engine]) for engine in ENGINES}
     starts = [
-        _start(command, chosen, network.steps, options.rounds) for _ in range(options.restarts)
+        start(command, chosen, network.steps, options.rounds) for _ in range(options.restarts)
     ]
     speeds = {e: [r["images_per_second"] for s in starts for r in s[e]] for e in ENGINES}
     return {
@@ -94,14 +94,25 @@ Start = dict[str, list[dict[str, Any]]]
 """The replies of each side, round by round."""
 
 
-def _start(
+def start(
     command: tuple[str, ...], settings: Mapping[str, Settings], steps: int, rounds: int
 ) -> Start:
-    """Starts both sides and lets them take turns; a round more, not counted, warms them up."""
-    replies: Start = {engine: [] for engine in ENGINES}
-    with Worker("stock", command) as stock, Worker("ipu_tf", command) as tile:
+    """Starts both sides and lets them take turns; a round more, not counted, warms them up.
+
+    Args:
+        command: See `Worker`.
+        settings: The settings of each side.
+        steps: The steps of a round.
+        rounds: The turns of each side.
+
+    Raises:
+        WorkerError: A side does not train.
+    """
+    replies: Start = {engine: [] for engine in settings}
+    first, second = settings
+    with Worker(first, command) as one, Worker(second, command) as other:
         for turn in range(rounds + 1):
-            for worker in (stock, tile) if turn % 2 == 0 else (tile, stock):
+            for worker in (one, other) if turn % 2 == 0 else (other, one):
                 request = {"settings": settings[worker.engine], "steps": steps}
                 replies[worker.engine].append(worker.ask(request))
     return {engine: answers[1:] for engine, answers in replies.items()}

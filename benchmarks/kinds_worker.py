@@ -54,11 +54,14 @@ class Trainer:
             if key not in self._models:
                 self._models[key] = self._prepare(request["settings"])
             model, first = self._models[key]
+            begin = time.process_time()
             speed = request["steps"] * self._network.batch / self._train(model, request["steps"])
+            seconds = time.process_time() - begin
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"}
         return {
             "images_per_second": speed,
+            "cpu_seconds": seconds,
             "first_step_seconds": first,
             "peak_bytes": peak_bytes(),
         }
