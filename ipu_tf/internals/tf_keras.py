@@ -101,6 +101,9 @@ SAVED_MODEL_LOADING = Patch(saved_model_loading, "load", "models of SavedModels 
 RESUMING = Patch(
     tf_keras.callbacks.BackupAndRestore, "on_train_begin", "runs of IPU strategies are resumed"
 )
+NAN_STOPS = Patch(
+    tf_keras.callbacks.TerminateOnNaN, "on_batch_end", "its message names the operation of a NaN"
+)
 STEPS_OF_DATA = Patch(data_adapter.DataHandler, "steps", "loops of the host are tried out, too")
 OPTIMIZER_OF = Patch(
     optimizers_module, "get", "names of optimizers are those of Keras 2.6 in scripts"

@@ -107,6 +107,15 @@ class IPUReport(keras.callbacks.Callback):
         """Writes the report of a prediction."""
         self._write()
 
+    def _implements_train_batch_hooks(self) -> bool:
+        return False  # As the next two, for `fit` and the others of tf_keras.
+
+    def _implements_test_batch_hooks(self) -> bool:
+        return False
+
+    def _implements_predict_batch_hooks(self) -> bool:
+        return False
+
     def _write(self) -> None:
         if self._depth == 0:
             report = self.model.distribute_strategy.report()

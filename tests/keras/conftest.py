@@ -5,8 +5,14 @@ import numpy as np
 import pytest
 
 from ipu_tf import IPUConfig, IPUStrategy, config
+from tests import over_keras_2
 from tests.grids import mostly_slow
 from tests.keras.small_models import CLASSES, FEATURES, KINDS
+
+
+def pytest_collect_file(file_path, parent):
+    """Collects the tests of a file a second time, over tf_keras."""
+    return over_keras_2.collector(file_path, parent)
 
 
 @pytest.fixture

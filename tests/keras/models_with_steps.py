@@ -8,6 +8,18 @@ from tests.keras.small_models import CLASSES, FEATURES
 LATENT = 2
 
 
+def seed_of(number):
+    """Returns what `normal` draws by: with a state of its own in Keras 3, the same in Keras 2."""
+    return keras.random.SeedGenerator(number) if hasattr(keras, "random") else number
+
+
+def normal(shape, seed):
+    """Returns random numbers of a normal distribution."""
+    if hasattr(keras, "random"):
+        return keras.random.normal(shape, seed=seed)
+    return tf.random.stateless_normal(shape, [seed, 0])
+
+
 def dense(units, inputs, activation=None, name=None):
     return keras.Sequential(
         [
@@ -24,12 +36,12 @@ class Sampling(keras.layers.Layer):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self.seed_generator = keras.random.SeedGenerator(5)
+        self.seed_generator = seed_of(5)
 
     def call(self, inputs):
         mean, log_variance = inputs
-        noise = keras.random.normal(keras.ops.shape(mean), seed=self.seed_generator)
-        return mean + keras.ops.exp(0.5 * log_variance) * noise
+        noise = normal(tf.shape(mean), self.seed_generator)
+        return mean + tf.exp(0.5 * log_variance) * noise
 
 
 class VariationalAutoencoder(keras.Model):
@@ -85,7 +97,7 @@ class AdversarialPair(keras.Model):
         super().__init__(**kwargs)
         self.generator = dense(FEATURES, LATENT, name="generator")
         self.discriminator = dense(1, FEATURES, name="discriminator")
-        self.seed_generator = keras.random.SeedGenerator(7)
+        self.seed_generator = seed_of(7)
 
     def compile(self, discriminator_optimizer, generator_optimizer, loss_fn, **kwargs):
         super().compile(**kwargs)
@@ -110,7 +122,7 @@ class AdversarialPair(keras.Model):
             real = real[0]
         batch = tf.shape(real)[0]
         for _ in range(2):
-            noise = keras.random.normal((batch, LATENT), seed=self.seed_generator)
+            noise = normal((batch, LATENT), self.seed_generator)
             with tf.GradientTape() as tape:
                 fake = self.generator(noise, training=True)
                 scores = self.discriminator(tf.concat([fake, real], axis=0), training=True)
@@ -119,7 +131,7 @@ class AdversarialPair(keras.Model):
             weights = self.discriminator.trainable_weights
             gradients = tape.gradient(d_loss, weights)
             self.optimizers_by_name["d"].apply_gradients(zip(gradients, weights, strict=True))
-        noise = keras.random.normal((batch, LATENT), seed=self.seed_generator)
+        noise = normal((batch, LATENT), self.seed_generator)
         with tf.GradientTape() as tape:
             scores = self.discriminator(self.generator(noise, training=True), training=True)
             g_loss = self.loss_fn(tf.zeros((batch, 1)), scores)
@@ -158,13 +170,13 @@ class Distiller(keras.Model):
             zip(gradients, self.student.trainable_variables, strict=True)
         )
         self.distillation_tracker.update_state(distillation)
-        return self.compute_metrics(x, y, student)
+        return self.compute_metrics(x, y, student, None)
 
     def test_step(self, data):
         x, y = data
         predictions = self.student(x, training=False)
         self.compute_loss(y=y, y_pred=predictions)
-        return self.compute_metrics(x, y, predictions)
+        return self.compute_metrics(x, y, predictions, None)
 
 
 def compiled(kind, **kwargs):

@@ -13,8 +13,13 @@ class Net(keras.Model):
     def __init__(self, units=8, **kwargs):
         super().__init__(**kwargs)
         self.units = units
-        self.hidden = keras.layers.Dense(units, activation="relu")
-        self.head = keras.layers.Dense(CLASSES)
+        # Of one seed each: either Keras draws the same weights whenever it builds them.
+        self.hidden, self.head = (
+            keras.layers.Dense(
+                size, activation, kernel_initializer=keras.initializers.GlorotUniform(size)
+            )
+            for size, activation in ((units, "relu"), (CLASSES, None))
+        )
 
     def call(self, inputs):
         return self.head(self.hidden(inputs))
@@ -50,3 +55,13 @@ def compile_model(model, **kwargs):
     } | kwargs
     model.compile(**kwargs)
     return model
+
+
+def loss_scaling_of(optimizer):
+    """Returns the factor of a `LossScaleOptimizer`, and the updates since it grew."""
+    is_of_keras_3 = hasattr(optimizer, "dynamic_scale")
+    names = (
+        ("dynamic_scale", "step_counter") if is_of_keras_3 else ("loss_scale", "dynamic_counter")
+    )
+    scale, updates = (getattr(optimizer, name) for name in names)
+    return float(scale), int(updates)

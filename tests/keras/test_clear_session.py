@@ -1,4 +1,4 @@
-"""`keras.utils.clear_session` in the scope: what it clears, and what it leaves in force."""
+"""`keras.backend.clear_session` in the scope: what it clears, and what it leaves in force."""
 
 import importlib
 import threading
@@ -18,7 +18,7 @@ STOCK_RESET = vars(DefaultGraphStack)["reset"]
 def trained_after_clearing(data):
     """Clears twice, with training in between; returns the last model."""
     for _ in range(2):
-        keras.utils.clear_session()
+        keras.backend.clear_session()
         keras.utils.set_random_seed(3)
         model = compile_model(sequential())
         model.fit(*data, batch_size=16, epochs=2, verbose=0)
@@ -42,13 +42,13 @@ def test_models_made_after_clearing_train_on_the_ipu(strategy, data):
 def test_names_begin_anew(strategy):
     with strategy.scope():
         sequential()
-        keras.utils.clear_session()
+        keras.backend.clear_session()
         assert sequential().name == "sequential"
 
 
 @pytest.mark.parametrize(
     "clear",
-    [keras.utils.clear_session, keras.backend.clear_session, tf.keras.backend.clear_session],
+    [keras.backend.clear_session, tf.keras.backend.clear_session],
 )
 @pytest.mark.fast_cells(1)
 def test_the_scope_is_left_cleanly(strategy, clear):
@@ -76,7 +76,7 @@ def test_clearing_works_where_tensorflow_has_a_second_module_of_version_1(strate
 
 def test_the_scope_is_left_by_an_exception(strategy):
     def fail():
-        keras.utils.clear_session()
+        keras.backend.clear_session()
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError), strategy.scope():
@@ -97,20 +97,23 @@ def test_clearing_within_other_scopes_of_tensorflow(strategy):
         tf.compat.v1.variable_scope("around"),
     ):
         tf.Variable(1.0, name="before")
-        keras.utils.clear_session()
+        keras.backend.clear_session()
         tf.Variable(1.0, name="after")
         assert tf.distribute.get_strategy() is strategy
     assert made == ["before"]  # As without a strategy: the creators are gone with their graph.
     assert not tf.distribute.has_strategy()
 
 
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras' h5
+@pytest.mark.filterwarnings(
+    "ignore:__array__ implementation:DeprecationWarning",  # Keras' h5
+    "ignore:You are saving your model as an HDF5 file",
+)
 def test_the_options_in_h5_files_are_read_after_clearing(strategy, tmp_path):
     with strategy.scope():
         model = compile_model(sequential())
         model.set_asynchronous_callbacks(True)
         model.save(tmp_path / "model.h5")
-        keras.utils.clear_session()
+        keras.backend.clear_session()
         loaded = keras.models.load_model(tmp_path / "model.h5")
         assert loaded.ipu_training_state.asynchronous_callbacks
 
@@ -118,7 +121,7 @@ def test_the_options_in_h5_files_are_read_after_clearing(strategy, tmp_path):
 def test_custom_objects_are_those_from_before_once_the_scope_is_left(strategy):
     with keras.saving.custom_object_scope({"Around": object}):
         with strategy.scope():
-            keras.utils.clear_session()
+            keras.backend.clear_session()
             assert keras.saving.get_registered_object("Sequential") is ipu_tf.keras.Sequential
         assert keras.saving.get_registered_object("Sequential") is None
         assert keras.saving.get_registered_object("Around") is object
@@ -126,7 +129,7 @@ def test_custom_objects_are_those_from_before_once_the_scope_is_left(strategy):
 
 def test_clearing_on_another_thread_leaves_the_scope_alone(strategy):
     with strategy.scope():
-        thread = threading.Thread(target=keras.utils.clear_session)
+        thread = threading.Thread(target=keras.backend.clear_session)
         thread.start()
         thread.join()
         assert tf.distribute.get_strategy() is strategy
@@ -136,7 +139,7 @@ def test_clearing_on_another_thread_leaves_the_scope_alone(strategy):
 def test_graphs_in_use_are_not_reset(strategy):
     with strategy.scope():
         with tf.Graph().as_default(), pytest.raises(AssertionError, match="nested graphs"):
-            keras.utils.clear_session()
+            keras.backend.clear_session()
         assert tf.distribute.get_strategy() is strategy
 
 

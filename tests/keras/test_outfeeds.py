@@ -46,10 +46,10 @@ class Descent(keras.optimizers.SGD):
         super().__init__(0.01)
         self._queue = queue
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient, variable, *learning_rate):
         if tuple(variable.shape) == (4, 1):
             self._queue.enqueue(tf.reduce_sum(gradient))
-        super().update_step(gradient, variable, learning_rate)
+        super().update_step(gradient, variable, *learning_rate)
 
 
 def trained(ipus=1, micro_batches=1, stages=False, group=1, peeks=True):

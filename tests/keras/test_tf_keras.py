@@ -1,5 +1,6 @@
 """Models of tf_keras in the scope: they train as in stock tf_keras, on the on-device loop."""
 
+import contextlib
 import logging
 import pickle
 import re
@@ -245,6 +246,25 @@ def test_losses_are_scaled_as_in_stock_tf_keras(kind, micro_batches):
     rows = {row.layer for row in figures.layers(program.device)}
     names = {layer.name for layer in ours[0].layers[1:]}
     assert rows - {""} == names | {"SGD", "loss", "metrics", "(host)"}
+
+
+def test_models_of_both_keras_train_in_turns():
+    def losses(scope):
+        with scope:
+            models = []
+            for of_keras in (keras, tf_keras):
+                of_keras.utils.set_random_seed(3)
+                layers = [of_keras.layers.Dense(8, "tanh"), of_keras.layers.Dense(1)]
+                model = of_keras.Sequential([of_keras.Input((6,)), *layers])
+                model.compile(of_keras.optimizers.SGD(0.1), "mse")
+                models.append(model)
+            how = {"batch_size": 8, "shuffle": False, "verbose": 0}
+            return [model.fit(X, X[:, :1], **how).history["loss"] for model in models * 2]
+
+    strategy = strategy_of()
+    ours = losses(strategy.scope())
+    np.testing.assert_allclose(ours, losses(contextlib.nullcontext()), rtol=1e-5)
+    assert len(strategy.report(insights=False).programs) == 2
 
 
 def test_the_first_step_says_that_a_model_is_not_converted(caplog, monkeypatch):

@@ -26,6 +26,7 @@ class GradientCaptureBody(AnyKeras):
         """Builds the wrapped layer."""
         if not self.layer.built:
             self.layer.build(input_shape)
+        self.built = True
 
     def call(self, inputs: TensorStructure, *args: object, **kwargs: object) -> TensorStructure:
         """Returns the result of the wrapped layer."""

@@ -116,6 +116,7 @@ class EffectiveTransformerBody(AnyKeras):
             if self.use_scale
             else None
         )
+        self.built = True
 
     def call(
         self, inputs: Sequence[tf.Tensor], training: bool | None = True

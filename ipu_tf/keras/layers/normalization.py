@@ -59,6 +59,7 @@ class GroupNormalizationBody(AnyKeras):
             )
         if self.center:
             self.beta = self.add_weight(shape=shape, name="beta", initializer=self.beta_initializer)
+        self.built = True  # Else tf_keras would build it again.
 
     def _channels(self, input_shape: Shape) -> int:
         rank, axis = len(input_shape), self.channels_axis

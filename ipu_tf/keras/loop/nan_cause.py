@@ -40,10 +40,12 @@ def cause_of_nan(model: StatefulModel) -> str:
 
 def naming_the_cause() -> contextlib.AbstractContextManager[None]:
     """Lets `TerminateOnNaN` name the operation in its message, or in its error."""
-    return patches.installed({patches.NAN_STOPS: _wrap})
+    return patches.installed({patches.NAN_STOPS: with_cause})
 
 
-def _wrap(stock: _OnBatchEnd) -> _OnBatchEnd:
+def with_cause(stock: _OnBatchEnd) -> _OnBatchEnd:
+    """Makes the end of a batch of a `TerminateOnNaN` name the operation."""
+
     def on_batch_end(callback: Any, batch: int, logs: Logs = None) -> None:
         model = callback.model
         if not isinstance(model.distribute_strategy, IPUStrategy):

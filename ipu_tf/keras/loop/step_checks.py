@@ -86,8 +86,8 @@ def runs_on_ipu(model: StatefulModel, *, made_in_scope: bool) -> bool:
             )
         return False
     for cause, eager in (
-        ("`run_eagerly` is True", model.run_eagerly),
         ("`tf.config.run_functions_eagerly(True)` is set", tf.config.functions_run_eagerly()),
+        ("`run_eagerly` is True", model.run_eagerly),
     ):
         if eager:
             raise RuntimeError(

@@ -154,7 +154,8 @@ class _Walk:
         path: str | None = None,
     ) -> _Part:
         """Returns the calls in a functional or Sequential model."""
-        path = path or model.name
+        if path is None:  # The layers of a functional model are called before it is made.
+            path = "" if self._graphs.kind(model) == "functional" else model.name
         stages = stages or _Stages(layer_stage=recorded_stage(model))
         if self._graphs.kind(model) == "sequential":
             return self._sequential(model, path, frozenset().union(*inputs), stages)

@@ -106,7 +106,9 @@ class ALSOptimizer(ALSOptimizerBody, legacy.Optimizer, LossScaleOptimizer, metac
     @property
     def built(self) -> bool:
         """Whether the wrapped optimizer has made a step: programs may have the settings in them."""
-        return bool(self.inner_optimizer.get_slot_names()) or int(self.iterations) > 0
+        is_legacy = isinstance(self.inner_optimizer, legacy.Optimizer)
+        has_slots = is_legacy and bool(self.inner_optimizer.get_slot_names())
+        return has_slots or int(self.iterations) > 0
 
     @property
     def loss_scaling_variables(self) -> list[tf.Variable]:

@@ -22,7 +22,7 @@ from ipu_tf.internals.tf_keras import (
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages, remove_assigned_stages
 from ipu_tf.keras.identity import KerasIdentity, ipu_class
 from ipu_tf.keras.tf_keras import estimate_adapter, graph_adapter, layer_stages, model_adapter
-from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
+from ipu_tf.keras.tf_keras.hooks import TfKerasHooks, mark_as_made_in_scope
 from ipu_tf.keras.tf_keras.layer_calls import REPLACEMENTS
 from ipu_tf.keras.tf_keras.loss_reduction import mean_of_one_replica
 from ipu_tf.keras.tf_keras.loss_scaling import supporting_strategies
@@ -30,8 +30,8 @@ from ipu_tf.keras.tf_keras.options_in_files import READING, WRITING
 from ipu_tf.strategy.infeed_iterator import stock_dataset_iterators
 
 __all__ = [
-    "TfKerasFunctionalModel",
-    "TfKerasSequential",
+    "Functional",
+    "Sequential",
     "converting",
     "estimate_adapter",
     "graph_adapter",
@@ -42,7 +42,7 @@ __all__ = [
 _thread = threading.local()
 
 
-class TfKerasFunctionalModel(KerasIdentity, TfKerasHooks, TfKerasFunctional):
+class Functional(KerasIdentity, TfKerasHooks, TfKerasFunctional):
     """A functional model of tf_keras that trains on the IPU."""
 
     _stands_for = TfKerasFunctional
@@ -53,7 +53,7 @@ class TfKerasFunctionalModel(KerasIdentity, TfKerasHooks, TfKerasFunctional):
         check_recorded_stages(self)
 
 
-class TfKerasSequential(KerasIdentity, TfKerasHooks, tf_keras.Sequential):
+class Sequential(KerasIdentity, TfKerasHooks, tf_keras.Sequential):
     """A `tf_keras.Sequential` that trains on the IPU."""
 
     _stands_for = tf_keras.Sequential
@@ -77,7 +77,7 @@ class TfKerasSubclass(KerasIdentity, TfKerasHooks):
     __reduce__ = tf_keras.Model.__reduce__
 
 
-_CLASSES = (TfKerasSequential, TfKerasFunctionalModel, TfKerasSubclass)
+_CLASSES = (Sequential, Functional, TfKerasSubclass)
 
 
 @contextlib.contextmanager
@@ -95,11 +95,15 @@ def _model_creation(stock: Callable[..., tf_keras.Model]) -> Callable[..., tf_ke
     """Returns a `__new__` that makes IPU models on threads inside a scope."""
 
     def new(cls: type, *args: object, **kwargs: object) -> tf_keras.Model:
-        if not getattr(_thread, "depth", 0) or issubclass(cls, TfKerasHooks):
+        if not getattr(_thread, "depth", 0):
             return stock(cls, *args, **kwargs)
         if cls is tf_keras.Model and is_functional_call(args, kwargs):
-            return stock(TfKerasFunctionalModel)
-        return stock(ipu_class(cls, _CLASSES), *args, **kwargs)
+            model = stock(Functional)
+        else:
+            ours = cls if issubclass(cls, TfKerasHooks) else ipu_class(cls, _CLASSES)
+            model = stock(ours, *args, **kwargs)
+        mark_as_made_in_scope(model)
+        return model
 
     return new
 

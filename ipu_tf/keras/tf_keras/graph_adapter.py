@@ -54,7 +54,7 @@ class TfKerasGraphs:
 
     def path_of(self, layer: Layer, parent: str) -> str:
         """Returns the path of a layer: its ops are in the scope of the layer that calls it."""
-        return f"{parent}/{layer.name}"
+        return f"{parent}/{layer.name}" if parent else str(layer.name)
 
     def momentum_of_statistics(self, layer: Layer) -> float | None:
         """Returns the momentum of a batch normalization's moving statistics, None of others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,6 +43,8 @@ from ipu_tf.runtime.tracing import hooks as tracing_hooks
 from ipu_tf.strategy import IPUStrategy
 from ipu_tf.strategy.infeed_iterator import stock_iterators_in_scopes
 
+_COMPILE = inspect.signature(tf_keras.Model.compile)
+
 
 def _on_ipu(name: str) -> Callable[..., object]:
     """Returns the method of tf_keras of that name with data and model prepared for the IPU."""
@@ -49,7 +52,7 @@ def _on_ipu(name: str) -> Callable[..., object]:
     @functools.wraps(getattr(tf_keras.Model, name))
     def call(self: TfKerasHooks, *args: object, **kwargs: object) -> object:
         stock = getattr(super(TfKerasHooks, self), name)
-        if not runs_on_ipu(self, made_in_scope=True):
+        if not runs_on_ipu(self, made_in_scope=self._made_in_scope):
             return stock(*args, **kwargs)
         args, kwargs = tuple(map(as_array, args)), _with_arrays(kwargs)
         prepared = self.ipu_training_loop.prepared(self, name, args, kwargs)
@@ -95,6 +98,8 @@ def _of_files(name: str) -> Callable[..., object]:
 
 class TfKerasHooks(IPUExtensions, tf_keras.Model):
     """A model of tf_keras whose loop runs on the IPU and whose files keep its options."""
+
+    _made_in_scope = False
 
     fit = _on_ipu("fit")
     evaluate = _on_ipu("evaluate")
@@ -144,6 +149,14 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         with written as path, patches.installed(WRITING):
             super().save(path, overwrite, save_format, **kwargs)
 
+    def compile(self, *args: object, **kwargs: object) -> None:
+        """Compiles the model; see `tf_keras.Model.compile`."""
+        given = _COMPILE.bind(self, *args, **kwargs)
+        steps = given.arguments.get("steps_per_execution")
+        if steps is not None:
+            given.arguments["steps_per_execution"] = self._checked_steps(steps)
+        super().compile(*given.args[1:], **given.kwargs)
+
     @property
     def distribute_strategy(self) -> tf.distribute.Strategy:
         """The strategy of the open scope if it is one with that of the model, else the latter."""
@@ -163,8 +176,11 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
 
     @steps_per_execution.setter
     def steps_per_execution(self, steps: object) -> None:
+        tf_keras.Model.steps_per_execution.fset(self, self._checked_steps(steps))
+
+    def _checked_steps(self, steps: object) -> int:
         name = f"`compile` of a {type(self).__name__} model: `steps_per_execution`"
-        tf_keras.Model.steps_per_execution.fset(self, positive_integer(steps, name))
+        return positive_integer(steps, name)
 
     @functools.cached_property
     def ipu_training_loop(self) -> TrainingLoop:
@@ -246,8 +262,13 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
 
     def _runs_functions_on_ipu(self) -> bool:
         """Returns whether the IPU runs the functions of the loop; drops those that are stale."""
-        if not runs_on_ipu(self, made_in_scope=True):
+        if not runs_on_ipu(self, made_in_scope=self._made_in_scope):
             return False
         adapter_of(self).adopt_optimizers()
         self.ipu_training_loop.functions.drop_stale(self)
         return True
+
+
+def mark_as_made_in_scope(model: TfKerasHooks) -> None:
+    """Marks a model as made in the scope of an IPU strategy, before its constructor runs."""
+    object.__setattr__(model, "_made_in_scope", True)  # That of tf_keras is not ready yet.

@@ -92,10 +92,14 @@ def layer_calls() -> call_path.CallPath:
     return call_path.CallPath(path="/".join(layer.name for layer in layers))
 
 
-def updating(stock: Callable[..., object]) -> Callable[..., object]:
+def updating(stock: Callable[..., object], *, casts: bool = False) -> Callable[..., object]:
     """Makes updates in a trace work of their optimizer, with gradients of static shape.
 
     tf_keras would look for the rows that occur twice in the gradient of an embedding.
+
+    Args:
+        stock: The `apply_gradients` of an optimizer.
+        casts: Whether it gets gradients in the dtypes of weights: accumulators have others.
     """
 
     @functools.wraps(stock)
@@ -111,6 +115,8 @@ def updating(stock: Callable[..., object]) -> Callable[..., object]:
         pairs = list(grads_and_vars)
         gradients = dense([gradient for gradient, _ in pairs])
         pairs = [(one, variable) for one, (_, variable) in zip(gradients, pairs, strict=True)]
+        if casts:
+            pairs = [(None if one is None else tf.cast(one, of.dtype), of) for one, of in pairs]
         trained = [variable for gradient, variable in pairs if gradient is not None]
         with update(optimizer):
             updated = stock(optimizer, pairs, *args, **kwargs)
@@ -122,6 +128,6 @@ def updating(stock: Callable[..., object]) -> Callable[..., object]:
 
 
 REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
-    {LAYER_CALLS: noting_callers} | dict.fromkeys(UPDATES, updating)
+    {LAYER_CALLS: noting_callers} | dict.fromkeys(UPDATES, functools.partial(updating, casts=True))
 )
 """What the scope of a strategy replaces, so that traces know the calls."""

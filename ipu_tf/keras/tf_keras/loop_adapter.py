@@ -16,6 +16,7 @@ import tf_keras
 from ipu_tf.internals import patches
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tf_keras import (
+    NAN_STOPS,
     RESUMING,
     UntimedCallbackList,
     array_batches,
@@ -24,6 +25,7 @@ from ipu_tf.internals.tf_keras import (
 )
 from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.data.infeed import InfeedIterator
+from ipu_tf.keras.loop.nan_cause import with_cause
 from ipu_tf.keras.training_state import LoopFunction
 from ipu_tf.strategy import IPUStrategyV1
 
@@ -147,7 +149,9 @@ def _resuming(stock: Callable[..., None]) -> Callable[..., None]:
     return on_train_begin
 
 
-IN_METHODS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType({RESUMING: _resuming})
+IN_METHODS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
+    {RESUMING: _resuming, NAN_STOPS: with_cause}
+)
 """What is replaced while a method of a model runs on the IPU."""
 
 

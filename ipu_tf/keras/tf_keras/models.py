@@ -8,11 +8,8 @@ import tf_keras
 
 from ipu_tf.internals.tf_keras import TfKerasFunctional, is_functional_call
 from ipu_tf.keras.identity import add_functional_base
-from ipu_tf.keras.tf_keras.construction import (
-    TfKerasFunctionalModel,
-    TfKerasSequential,
-    TfKerasSubclass,
-)
+from ipu_tf.keras.tf_keras import construction
+from ipu_tf.keras.tf_keras.construction import TfKerasSubclass
 
 __all__ = ["Model", "Sequential"]
 
@@ -43,7 +40,7 @@ class Model(TfKerasSubclass):
         super().__init__(*args, **kwargs)
 
 
-class Functional(Model, TfKerasFunctionalModel):
+class Functional(Model, construction.Functional):
     """A `Model` that is a graph of layers, made by `Model(inputs, outputs)`."""
 
     _stands_for = TfKerasFunctional
@@ -52,7 +49,5 @@ class Functional(Model, TfKerasFunctionalModel):
 Model.functional_class = Functional
 
 
-class Sequential(TfKerasSequential):
-    """See `ipu_tf.keras.Sequential`, for layers of tf_keras."""
-
-    _stands_for = tf_keras.Sequential
+Sequential = construction.Sequential
+"""See `ipu_tf.keras.Sequential`, for layers of tf_keras. Scopes make such models, too."""

@@ -30,7 +30,7 @@ def watched(strategy, monkeypatch):
 
 
 def batch_size_of(data):
-    return keras.tree.flatten(data)[0].shape[0]
+    return tf.nest.flatten(data)[0].shape[0]
 
 
 def arrays(count):

@@ -34,7 +34,7 @@ def test_outputs_and_gradients_equal_those_of_dense(dimension, shape, kwargs):
             tape.watch(x)
             outputs = layer(x)
             loss = tf.reduce_sum(outputs**2)
-        sources = [x, *(weight.value for weight in layer.weights)]
+        sources = [x, *layer.weights]
         results.append([outputs, *tape.gradient(loss, sources)])
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)

@@ -80,7 +80,7 @@ def found(strategy, name, dtype, weights=None):
 
     @tf.function
     def step(x):
-        sources = [x, *(weight.value for weight in layer.trainable_weights)]
+        sources = [x, *layer.trainable_weights]
         with tf.GradientTape() as tape:
             tape.watch(x)
             value = call(layer, x)

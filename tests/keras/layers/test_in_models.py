@@ -5,6 +5,7 @@ import contextlib
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from ipu_tf.keras import layers
 from tests.grids import mostly_slow
@@ -42,7 +43,7 @@ class Ids(keras.layers.Layer):
     """Integers from 0 to 7, made of the first feature."""
 
     def call(self, inputs):
-        return keras.ops.cast(keras.ops.clip(inputs[..., 0] * 2 + 4, 0, 7), "int32")
+        return tf.cast(tf.clip_by_value(inputs[..., 0] * 2 + 4, 0, 7), "int32")
 
 
 @keras.saving.register_keras_serializable("ipu_tf_layer_tests")
@@ -163,12 +164,12 @@ def test_config_round_trip(make):
 @pytest.mark.fast_cells(1)
 @pytest.mark.slow
 def test_mixed_precision(strategy, samples, make):
-    keras.config.set_dtype_policy("mixed_float16")
+    keras.mixed_precision.set_global_policy("mixed_float16")
     try:
         with strategy.scope():
             model = compiled(make, "functional")
     finally:
-        keras.config.set_dtype_policy("float32")
+        keras.mixed_precision.set_global_policy("float32")
     losses = fit(model, samples, epochs=4)["loss"]
     assert losses[-1] < losses[0]
     assert model.layers[1].compute_dtype == "float16"

@@ -23,8 +23,8 @@ def callbacks(tmp_path):
 
     return [
         Counter(),
-        keras.callbacks.ModelCheckpoint(tmp_path / "model.keras"),
-        keras.callbacks.CSVLogger(tmp_path / "log.csv"),
+        keras.callbacks.ModelCheckpoint(str(tmp_path / "model.keras")),
+        keras.callbacks.CSVLogger(str(tmp_path / "log.csv")),
         keras.callbacks.TensorBoard(tmp_path),
         IPUReport(tmp_path, formats=("json",)),
         Backup(tmp_path),

@@ -4,13 +4,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+VARIABLE = getattr(keras, "Variable", tf.Variable)
+"""The class of the weights of a Keras: Keras 2 has none of its own."""
+
 SHAPES = {"kernel": (4, 3), "bias": (3,)}
 
 
 def variables(dtype="float32"):
     random = np.random.default_rng(5)
     return [
-        keras.Variable(random.normal(size=shape), name=name, dtype=dtype)
+        VARIABLE(random.normal(size=shape), name=name, dtype=dtype)
         for name, shape in SHAPES.items()
     ]
 

@@ -11,7 +11,7 @@ from ipu_tf.keras.optimizers import (
     ALSOptimizer,
     GradientAccumulationOptimizer,
 )
-from tests.keras.optimizers.parameters import check_equal, gradients, variables
+from tests.keras.optimizers.parameters import VARIABLE, check_equal, gradients, variables
 
 STEPS = 6
 MEANS = (Method.MEAN, Method.RUNNING_MEAN)
@@ -84,7 +84,7 @@ def test_an_unfinished_update_lives_on_in_a_saved_state():
 
 
 def test_running_means_do_not_overflow_where_sums_do():
-    gradient, weights = tf.constant([40000.0], tf.float16), keras.Variable([0.0], dtype="float16")
+    gradient, weights = tf.constant([40000.0], tf.float16), VARIABLE([0.0], dtype="float16")
     for method, expected in ((Method.RUNNING_MEAN, -40000.0), (Method.SUM, -np.inf)):
         weights.assign([0.0])
         optimizer = GradientAccumulationOptimizer(

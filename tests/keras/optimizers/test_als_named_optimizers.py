@@ -11,6 +11,7 @@ from ipu_tf.keras.optimizers import (
     ALSOptimizerRMSProp,
     ALSOptimizerSGD,
 )
+from tests.keras.optimizers.parameters import VARIABLE
 
 SETTINGS = {"initial_loss_scaling_factor": 4, "update_frequency": 2}
 PAIRS = {
@@ -30,7 +31,7 @@ PAIRS = {
 
 
 def weights_after_steps(optimizer):
-    weights = keras.Variable(np.linspace(-1, 1, 5), dtype="float16")
+    weights = VARIABLE(np.linspace(-1, 1, 5), dtype="float16")
     for value in (1.0, -3.0, 20000.0, 0.5, 2.0):
         optimizer.apply_gradients([(tf.fill([5], tf.constant(value, tf.float16)), weights)])
     return weights.numpy(), float(optimizer.loss_scaling_factor)

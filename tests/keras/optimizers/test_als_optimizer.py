@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf.keras.optimizers import ALSDefaults, ALSOptimizer
-from tests.keras.optimizers.parameters import check_equal, gradients, trained, variables
+from tests.keras.optimizers.parameters import VARIABLE, check_equal, gradients, trained, variables
 
 LARGE, SMALL = 10000.0, 1.0
 READ_ONLY = (
@@ -26,9 +26,7 @@ def make(**settings):
 
 def step(optimizer, *values, dtype="float16", **kwargs):
     """One step with a gradient of these values, and what the optimizer shows after it."""
-    weights = step.weights.setdefault(
-        id(optimizer), keras.Variable(np.zeros(len(values)), dtype=dtype)
-    )
+    weights = step.weights.setdefault(id(optimizer), VARIABLE(np.zeros(len(values)), dtype=dtype))
     optimizer.apply_gradients([(tf.constant(values, dtype), weights)], **kwargs)
     return float(optimizer.loss_scaling_factor), list(optimizer.histogram.numpy())
 
@@ -87,7 +85,7 @@ def test_only_float16_gradients_count():
 
 def test_the_rows_of_sparse_gradients_count():
     optimizer = make()
-    weights = keras.Variable(np.zeros((5, 2)), dtype="float16")
+    weights = VARIABLE(np.zeros((5, 2)), dtype="float16")
     rows = tf.IndexedSlices(tf.constant([[SMALL, LARGE]], tf.float16), [1], [5, 2])
     optimizer.apply_gradients([(rows, weights)])
     np.testing.assert_array_equal(optimizer.histogram, [1, 1])
@@ -172,11 +170,11 @@ def test_the_loss_is_scaled_in_its_own_type():
 
 def test_get_gradients():
     optimizer = make(initial_loss_scaling_factor=8)
-    weight = keras.Variable(3.0)
+    weight = VARIABLE(3.0)
 
     @tf.function
     def scaled_gradients():
-        return optimizer.get_gradients(tf.square(weight.value), [weight])
+        return optimizer.get_gradients(tf.square(weight), [weight])
 
     assert [float(gradient) for gradient in scaled_gradients()] == [48.0]
 

@@ -120,28 +120,28 @@ def test_training_goes_on_from_a_file(tmp_path, strategy, data, kind, suffix):
 @pytest.mark.fast_cells(1)
 @pytest.mark.slow
 def test_mixed_precision(strategy, data, kind):
-    keras.config.set_dtype_policy("mixed_float16")
+    keras.mixed_precision.set_global_policy("mixed_float16")
     try:
         with strategy.scope():
             model = model_with(MAKERS[kind]())
         losses = fit(model, data, epochs=20)
     finally:
-        keras.config.set_dtype_policy("float32")
+        keras.mixed_precision.set_global_policy("float32")
     assert losses[-1] < 0.9 * losses[0]
 
 
 @pytest.mark.parametrize("kind", ["als", "als accumulation"])
 def test_compile_adds_no_second_loss_scaling(kind):
-    keras.config.set_dtype_policy("mixed_float16")
+    keras.mixed_precision.set_global_policy("mixed_float16")
     try:
         optimizer = MAKERS[kind]()
         assert model_with(optimizer).optimizer is optimizer
     finally:
-        keras.config.set_dtype_policy("float32")
+        keras.mixed_precision.set_global_policy("float32")
 
 
 def test_the_gradients_of_a_float16_model_move_the_factor(strategy, data):
-    keras.config.set_dtype_policy("float16")
+    keras.mixed_precision.set_global_policy("float16")
     try:
         with strategy.scope():
             model = model_with(
@@ -153,7 +153,7 @@ def test_the_gradients_of_a_float16_model_move_the_factor(strategy, data):
         shrunk = float(model.optimizer.loss_scaling_factor)
         fit(model, data, epochs=20)
     finally:
-        keras.config.set_dtype_policy("float32")
+        keras.mixed_precision.set_global_policy("float32")
     assert shrunk in (2048.0, 8192.0)
     counted = float(model.optimizer.loss_scaling_factor)
     assert 1 < counted < 32768

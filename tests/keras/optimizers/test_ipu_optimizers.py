@@ -11,7 +11,7 @@ from ipu_tf.keras.optimizers import (
     LAMBIpuOptimizer,
     SGDIpuOptimizer,
 )
-from tests.keras.optimizers.parameters import check_equal, gradients, trained, variables
+from tests.keras.optimizers.parameters import VARIABLE, check_equal, gradients, trained, variables
 
 SLOTS = {AdamIpuOptimizer: ["m", "v"], LAMBIpuOptimizer: ["m", "v"], SGDIpuOptimizer: ["momentum"]}
 MAKERS = {
@@ -114,7 +114,7 @@ def test_lamb_leaves_out_decay_and_adaptation_by_pattern():
 
 
 def test_lamb_of_zero_weights_takes_the_plain_step():
-    weights = keras.Variable(np.zeros(2, "float32"))
+    weights = VARIABLE(np.zeros(2, "float32"))
     LAMBIpuOptimizer(0.1).apply_gradients([(tf.constant([1.0, -1.0]), weights)])
     np.testing.assert_allclose(weights, [-0.1, 0.1], rtol=1e-5)
 
@@ -151,7 +151,7 @@ def test_each_slot_has_its_own_type():
 
 def test_the_update_is_computed_in_the_precision_asked_for():
     """A step of 1e-4 of a momentum of 1 is lost in float16 and kept in float32."""
-    weights = keras.Variable(np.zeros(1, "float32"))
+    weights = VARIABLE(np.zeros(1, "float32"))
     steps = {}
     for precision in (tf.float16, tf.float32):
         optimizer = SGDIpuOptimizer(1.0, momentum=1.0, optimizer_compute_precisions=(precision,))
@@ -178,8 +178,8 @@ def test_all_precisions_go_together(make, slot_dtype, precision, variable_dtype)
 
 
 def test_the_gradient_of_an_embedding_is_a_dense_one(make):
-    weights = keras.Variable(np.ones((4, 2), "float32"))
-    same = keras.Variable(np.ones((4, 2), "float32"))
+    weights = VARIABLE(np.ones((4, 2), "float32"))
+    same = VARIABLE(np.ones((4, 2), "float32"))
     values, rows = tf.constant([[1.0, 2.0], [0.5, 1.0], [3.0, 1.0]]), tf.constant([0, 0, 2])
     sparse = tf.IndexedSlices(values, rows, dense_shape=tf.constant([4, 2]))
     make().apply_gradients([(sparse, weights)])

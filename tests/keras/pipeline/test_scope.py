@@ -48,7 +48,7 @@ def test_operations_without_a_layer_need_no_stage(strategy):
         inputs = keras.Input((FEATURES,))
         with PipelineStage(0):
             x = keras.layers.Dense(4, name="a")(inputs)
-        x = keras.ops.relu(x) + 1.0
+        x = keras.activations.relu(x) + 1.0
         with PipelineStage(1):
             x = keras.layers.Dense(4, name="b")(x)
         model = keras.Model(inputs, x, name="net")

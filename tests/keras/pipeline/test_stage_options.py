@@ -48,7 +48,7 @@ def test_wrong_values_name_the_stage_when_they_are_set(strategy):
 
 @pytest.mark.slow
 def test_partials_are_those_of_the_stage_and_the_pass(strategy):
-    keras.config.set_dtype_policy("float16")
+    keras.mixed_precision.set_global_policy("float16")
     try:
         model = staged(
             strategy,
@@ -56,7 +56,7 @@ def test_partials_are_those_of_the_stage_and_the_pass(strategy):
             backward_propagation_stages_poplar_options=[DEFAULT, HALF],
         )
     finally:
-        keras.config.set_dtype_policy("float32")
+        keras.mixed_precision.set_global_policy("float32")
     model.fit(batches(samples(BATCH * STEPS), BATCH), shuffle=False, verbose=0)
     stages = model.pipeline_stages()
     found = {

@@ -24,7 +24,13 @@ from tests.keras.equivalence import (
     samples,
     strategy_of,
 )
-from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
+from tests.keras.small_models import (
+    CLASSES,
+    FEATURES,
+    compile_model,
+    loss_scaling_of,
+    sequential,
+)
 
 G = 4
 NORMALIZES = {"experimental_normalize_gradients": True}
@@ -139,7 +145,9 @@ def test_the_optimizer_gets_gradients_in_the_type_of_the_accumulators(strategy, 
 
 def test_float32_sums_of_float16_gradients_do_not_overflow_before_they_are_unscaled(strategy):
     """Each scaled gradient is 2**15, four of them 2**17, which float16 does not hold."""
-    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.125), 2.0**14)
+    scaled = keras.mixed_precision.LossScaleOptimizer(
+        keras.optimizers.SGD(0.125), initial_scale=2.0**14
+    )
     with strategy.scope():
         layer = keras.layers.Dense(1, use_bias=False, dtype="float16", kernel_initializer="ones")
         model = keras.Sequential([keras.Input((1,), dtype="float16"), layer])
@@ -201,7 +209,7 @@ def test_any_optimizer(strategy, optimizer):
 
 
 def mixed():
-    policy = keras.dtype_policies.DTypePolicy("mixed_float16")
+    policy = keras.mixed_precision.Policy("mixed_float16")
     layers = [
         keras.layers.Dense(8, activation="relu", dtype=policy),
         keras.layers.Dense(CLASSES, dtype=policy),
@@ -213,7 +221,9 @@ def mixed():
 @pytest.mark.slow
 def test_loss_scaling(strategy):
     def scaled():
-        return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), 2.0**10)
+        return keras.mixed_precision.LossScaleOptimizer(
+            keras.optimizers.SGD(0.1), initial_scale=2.0**10
+        )
 
     keras.utils.set_random_seed(7)
     with strategy.scope():
@@ -222,19 +232,20 @@ def test_loss_scaling(strategy):
     fit(model)
     check_weights(model, stock_after(build=mixed, optimizer=scaled()), rtol=5e-3)
     assert int(model.optimizer.iterations) == 2
-    assert int(model.optimizer.step_counter) == 2
+    assert loss_scaling_of(model.optimizer)[1] == 2
 
 
 def test_an_update_whose_gradients_overflow_is_left_out(strategy):
-    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+    optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.1))
     with strategy.scope():
         model = compile_model(sequential(), optimizer=optimizer, steps_per_execution=2 * G)
     model.set_gradient_accumulation_options(G)
     x, y = samples(BATCH * 2 * G)
     x[BATCH] = np.inf  # In the second micro-batch of the first update.
     model.fit(batches((x, y), BATCH), shuffle=False, verbose=0)
-    assert int(optimizer.iterations) == 1
-    assert float(optimizer.dynamic_scale) == 2.0**14
+    left_out = not hasattr(optimizer, "dynamic_scale")  # Keras 2 counts it.
+    assert int(optimizer.iterations) == 1 + left_out
+    assert loss_scaling_of(optimizer)[0] == 2.0**14
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
@@ -357,7 +368,7 @@ def test_optimizers_with_a_minimize_of_their_own_are_refused(model, wrapped):
         def minimize(self, loss):
             raise AssertionError
 
-    optimizer = keras.optimizers.LossScaleOptimizer(Own()) if wrapped else Own()
+    optimizer = keras.mixed_precision.LossScaleOptimizer(Own()) if wrapped else Own()
     compile_model(model, optimizer=optimizer, steps_per_execution=G)
     fit(model)
     model.set_gradient_accumulation_options(G)

@@ -113,7 +113,7 @@ def test_steps_of_inference_count_the_batches_of_all_replicas(given, caplog):
     assert f"the last 1 of 5 batches{kept} are dropped, because every step takes" in caplog.text
     model.set_replication_options("mean")
     loss = model.evaluate(x, y, **arguments)[0]
-    expected = float(model.compute_loss(y=y[rows], y_pred=model(x[rows])))
+    expected = float(model.compute_loss(y=tf.constant(y[rows]), y_pred=model(x[rows])))
     assert loss == pytest.approx(expected, rel=1e-5)
 
 
@@ -124,7 +124,7 @@ def test_validation_steps_count_the_batches_of_all_replicas():
     x, y = samples(BATCH * 12, seed=5)
     validation = {"validation_data": batches((x, y), BATCH), "validation_steps": 4}
     rows = slice(0, BATCH * 4)
-    expected = float(model.compute_loss(y=y[rows], y_pred=model(x[rows])))
+    expected = float(model.compute_loss(y=tf.constant(y[rows]), y_pred=model(x[rows])))
     losses = fit(model, 4, epochs=2, **validation)["val_loss"]
     np.testing.assert_allclose(losses, [expected] * 2, rtol=1e-5)
 
@@ -217,7 +217,7 @@ def replica_losses(model, replicas, steps):
     losses = np.zeros((steps, replicas))
     for index in range(steps * replicas):
         rows = slice(index * BATCH, (index + 1) * BATCH)
-        loss = model.compute_loss(y=y[rows], y_pred=model(x[rows]))
+        loss = model.compute_loss(y=tf.constant(y[rows]), y_pred=model(x[rows]))
         losses[index // replicas, index % replicas] = loss
     return losses.mean(axis=0)
 
@@ -457,7 +457,7 @@ def test_single_batches():
     assert int(model.optimizer.iterations) == 1
     x, y = samples(BATCH)
     np.testing.assert_allclose(model.predict_on_batch(x), model(x), rtol=1e-5, atol=1e-6)
-    loss = float(model.compute_loss(y=y, y_pred=model(x)))
+    loss = float(model.compute_loss(y=tf.constant(y), y_pred=model(x)))
     assert model.test_on_batch(x, y)[0] == pytest.approx(loss, rel=1e-5)
 
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import ipu_tf.keras
 from ipu_tf.keras import PipelineStage
+from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.profile.figures import program_figures as figures
 from tests.grids import covering, mostly_slow
 from tests.keras.equivalence import batches, check_weights, samples, strategy_of
@@ -47,7 +48,7 @@ def test_training_equals_stock_keras(strategy, kind, steps_per_execution):
     with strategy.scope():
         ours = compiled(kind, steps_per_execution=steps_per_execution)
         history = ours.fit(dataset, epochs=2, verbose=0).history
-    assert isinstance(ours, ipu_tf.keras.Model)
+    assert isinstance(ours, IPUExtensions)
     check_logs(history, expected)
     check_weights(ours, stock)
     (program,) = strategy.report().programs
@@ -78,7 +79,7 @@ def test_the_metrics_of_an_own_test_step_are_each_replicas():
     class Judged(keras.Sequential):
         def test_step(self, data):
             x, y = data
-            return self.compute_metrics(x, y, self(x, training=False))
+            return self.compute_metrics(x, y, self(x, training=False), None)
 
     data = samples(24)
     with strategy_of(2).scope():
