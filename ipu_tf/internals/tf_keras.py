@@ -39,6 +39,10 @@ from tf_keras.src.engine import data_adapter
 # Where dtypes of layers are set.
 from tf_keras.src.mixed_precision import policy as policy_module
 
+# The package of the optimizers of Keras 2.6, and the module of their schedules.
+from tf_keras.src.optimizers import legacy as legacy_package
+from tf_keras.src.optimizers.schedules import learning_rate_schedule as schedules_module
+
 # From what initializers draw their values.
 from tf_keras.src.backend import RandomGenerator
 

@@ -11,10 +11,17 @@ import tf_keras
 
 from ipu_tf.compat.spellings.spelling import Notify, Spelling
 from ipu_tf.internals.patches import Patch, Wrap
-from ipu_tf.internals.tf_keras import policy_module
+from ipu_tf.internals.tf_keras import legacy_package, policy_module, schedules_module
 
 _POLICY = Patch(
     policy_module, "set_policy", "scripts set a policy by its earlier name", is_new=True
+)
+
+_SCHEDULES = Patch(
+    legacy_package,
+    "learning_rate_schedule",
+    "scripts find schedules in their earlier package",
+    is_new=True,
 )
 
 
@@ -42,8 +49,8 @@ _PREDICTIONS = tuple(
 )
 
 
-def _given(what: Callable[..., Any]) -> Callable[[Notify], Wrap]:
-    """Returns the factory of a function that tf_keras lacks, or has by another name."""
+def _given(what: Any) -> Callable[[Notify], Wrap]:
+    """Returns the factory of a function or module that tf_keras lacks, or has by another name."""
     return lambda notify: lambda stock: what
 
 
@@ -52,9 +59,15 @@ SPELLINGS = (
         name="`keras.mixed_precision.policy.set_policy`, `keras.mixed_precision.experimental`",
         keras_2="`set_policy`, `global_policy`, a `Policy` with a loss scale, and a "
         "`LossScaleOptimizer(optimizer, loss_scale)`.",
-        here="They are those of `keras.mixed_precision`; a fixed `loss_scale` of a policy is "
-        "refused.",
+        here="They are those of `keras.mixed_precision`; a `loss_scale` of a policy that `compile` "
+        "does not take is refused.",
         wraps=MappingProxyType({_POLICY: _given(tf_keras.mixed_precision.set_global_policy)}),
+    ),
+    Spelling(
+        name="`keras.optimizer_v2.learning_rate_schedule` without an import of it",
+        keras_2="A module of its package.",
+        here="It is `keras.optimizers.schedules`.",
+        wraps=MappingProxyType({_SCHEDULES: _given(schedules_module)}),
     ),
     Spelling(
         name="`model.predict_classes`, `predict_proba` of a Sequential",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import tf_keras
 from tf_keras.mixed_precision import global_policy
 from tf_keras.mixed_precision import set_global_policy as set_policy
@@ -27,6 +30,13 @@ class LossScaleOptimizer(LegacyLossScaleOptimizer):
         else:
             super().__init__(optimizer, dynamic=False, initial_scale=float(loss_scale))
 
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> LegacyLossScaleOptimizer:
+        """Returns the optimizer of a configuration, which has the arguments of Keras 2.15."""
+        return LegacyLossScaleOptimizer.from_config(config, custom_objects)
+
 
 class Policy(tf_keras.mixed_precision.Policy):
     """The dtypes of layers.
@@ -36,14 +46,16 @@ class Policy(tf_keras.mixed_precision.Policy):
         loss_scale: The scale of losses: `compile` takes a dynamic one for "mixed_float16".
 
     Raises:
-        ValueError: The scale is fixed.
+        ValueError: `compile` would take another scale.
     """
 
     def __init__(self, name: str, loss_scale: str | float | None = "auto") -> None:
-        if loss_scale not in ("auto", _DYNAMIC, None):
+        by_compile = _DYNAMIC if name == "mixed_float16" else None
+        if loss_scale not in ("auto", by_compile):
+            scale = 1 if loss_scale is None else loss_scale
             raise ValueError(
                 "A policy of tf_keras has no loss scale. Received: "
-                f"Policy({name!r}, loss_scale={loss_scale!r}). Give `compile` "
-                f"LossScaleOptimizer(optimizer, {loss_scale!r})."
+                f"Policy({name!r}, loss_scale={loss_scale!r}), for which `compile` takes "
+                f"{by_compile!r}. Give `compile` LossScaleOptimizer(optimizer, {scale!r})."
             )
         super().__init__(name)

@@ -33,11 +33,13 @@ def test_policies_are_set_by_their_earlier_names(keras, precision):
     assert precision.global_policy().name == "float32"
 
 
-def test_a_policy_with_a_fixed_loss_scale_is_refused(keras):
+@pytest.mark.parametrize("scale", [128, None])
+def test_a_policy_with_a_scale_that_compile_does_not_take_is_refused(keras, scale):
     policy = keras.mixed_precision.experimental.Policy
-    message = r"Policy\('mixed_float16', loss_scale=128\). Give `compile` LossScaleOptimizer"
+    message = r"for which `compile` takes 'dynamic'. Give `compile` LossScaleOptimizer"
     with pytest.raises(ValueError, match=message):
-        policy("mixed_float16", loss_scale=128)
+        policy("mixed_float16", loss_scale=scale)
+    assert policy("float32", loss_scale=None).name == "float32"
 
 
 @pytest.mark.parametrize(("scale", "dynamic", "found"), [("dynamic", True, 2**15), (8, False, 8)])
@@ -46,6 +48,13 @@ def test_losses_are_scaled_by_the_second_argument(keras, scale, dynamic, found):
     scaled = make(keras.optimizers.SGD(0.1), scale)
     assert scaled.dynamic is dynamic
     assert float(scaled.loss_scale) == found
+    again = type(scaled).from_config(scaled.get_config())
+    assert (again.dynamic, float(again.loss_scale)) == (dynamic, found)
+
+
+def test_schedules_are_in_the_package_of_optimizers(keras):
+    schedules = keras.optimizer_v2.learning_rate_schedule
+    assert schedules.ExponentialDecay is keras.optimizers.schedules.ExponentialDecay
 
 
 def test_a_sequential_predicts_classes(keras):
