@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "feeds.h"
+#include "output_shapes.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -24,11 +25,9 @@ using tensorflow::OpInputList;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
-using tensorflow::PartialTensorShape;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
 
 // Copies tensors whose memory may be XLA's, which changes after the call.
 Element CopyOf(const OpInputList& tensors) {
@@ -176,20 +175,6 @@ class IpuCheckFeed : public OpKernel {
   std::string cause_;
 };
 
-absl::Status DequeuedShapes(InferenceContext* context) {
-  std::vector<PartialTensorShape> shapes;
-  TF_RETURN_IF_ERROR(context->GetAttr("output_shapes", &shapes));
-  if (static_cast<int>(shapes.size()) != context->num_outputs()) {
-    return absl::InvalidArgumentError("IpuDequeue has one shape for each of its outputs.");
-  }
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    ShapeHandle shape;
-    TF_RETURN_IF_ERROR(context->MakeShapeFromPartialTensorShape(shapes[i], &shape));
-    context->set_output(static_cast<int>(i), shape);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status UnknownShapes(InferenceContext* context) {
   for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, context->UnknownShape());
   return absl::OkStatus();
@@ -203,7 +188,7 @@ REGISTER_OP("IpuDequeue")
     .Attr("output_shapes: list(shape) >= 1")
     .Attr("replicas: int >= 1 = 1")
     .SetIsStateful()
-    .SetShapeFn(DequeuedShapes)
+    .SetShapeFn(OutputShapes)
     .Doc("Returns the next element of a replica from the infeed of number `feed`.");
 
 REGISTER_OP("IpuEnqueue")

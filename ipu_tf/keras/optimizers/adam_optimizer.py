@@ -51,8 +51,8 @@ class AdamIpuOptimizerBody(AnyOptimizer):
 
     def get_slot_dtype(self, var: Variable, slot_name: str) -> DType:
         """Returns the dtype of a variable's slot "m", "v" or "vhat"."""
-        chosen = {"m": self.m_dtype, "v": self.v_dtype, "vhat": self.vhat_dtype}
-        return chosen[slot_name] or var.dtype
+        dtypes = {"m": self.m_dtype, "v": self.v_dtype, "vhat": self.vhat_dtype}
+        return dtypes[slot_name] or var.dtype
 
     def update_step(
         self,

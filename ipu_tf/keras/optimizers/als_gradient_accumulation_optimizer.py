@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -14,7 +14,7 @@ from ipu_tf.internals.structures import DType, Gradient
 from ipu_tf.keras.optimizers.als_loss_scaling import ALSOptimizerBody, CapturedGradients
 from ipu_tf.keras.optimizers.attribute_guards import ReadOnly
 from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import GradientAccumulationOptimizer
-from ipu_tf.keras.optimizers.ipu_optimizer_base import AnyOptimizer
+from ipu_tf.keras.optimizers.ipu_optimizer_base import WrapperBody
 
 
 def _of_als(name: str, doc: str) -> ReadOnly:
@@ -22,14 +22,15 @@ def _of_als(name: str, doc: str) -> ReadOnly:
     return ReadOnly(lambda self: getattr(self.als_optimizer, name), doc=doc)
 
 
-class ALSGradientAccumulationBody(AnyOptimizer):
+class ALSGradientAccumulationBody(WrapperBody):
     """The parts of `ALSGradientAccumulationOptimizer` that are the same over any Keras.
 
     Attributes:
         als_optimizer: Counts and unscales gradients.
     """
 
-    _keras: ClassVar[Any] = keras
+    _keras: ClassVar[Any]
+    _INNER = "als_optimizer"
 
     histogram = _of_als("histogram", "Counts of small and of large gradients.")
     normalized_histogram = _of_als("normalized_histogram", "Shares of small and large gradients.")
@@ -104,17 +105,6 @@ class ALSGradientAccumulationBody(AnyOptimizer):
         del config["opt"]
         als_optimizer = self._keras.saving.serialize_keras_object(self.als_optimizer)
         return {**config, "als_optimizer": als_optimizer, "name": self.name}
-
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
-    ) -> Self:
-        """Returns the optimizer that `get_config` describes."""
-        arguments: dict[str, Any] = dict(config)
-        als_optimizer = cls._keras.saving.deserialize_keras_object(
-            arguments.pop("als_optimizer"), custom_objects=custom_objects
-        )
-        return cls(als_optimizer, **arguments)
 
 
 @keras.saving.register_keras_serializable("ipu_tf")

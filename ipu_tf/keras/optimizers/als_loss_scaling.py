@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
@@ -13,7 +12,7 @@ from ipu_tf.internals.keras_optimizers import Variable
 from ipu_tf.internals.structures import Gradient, TensorStructure
 from ipu_tf.keras.optimizers.als_settings import ALSSettings
 from ipu_tf.keras.optimizers.attribute_guards import ReadOnly, Setting
-from ipu_tf.keras.optimizers.ipu_optimizer_base import AnyOptimizer, Optimizer
+from ipu_tf.keras.optimizers.ipu_optimizer_base import Optimizer, WrapperBody
 from ipu_tf.ops import grad_util_ops, statistics_ops
 from ipu_tf.runtime.tracing import hooks
 
@@ -23,15 +22,13 @@ CapturedGradients = Mapping[str, TensorStructure]
 """Captured gradients by tag: tensors, or lists of tensors."""
 
 
-class ALSOptimizerBody(AnyOptimizer):
+class ALSOptimizerBody(WrapperBody):
     """The parts of `ALSOptimizer` that are the same over any Keras.
 
     Attributes:
         settings: The settings.
         dynamic_scale: The factor.
     """
-
-    _keras: ClassVar[Any] = keras
 
     settings: ALSSettings
     dynamic_scale: Variable
@@ -87,17 +84,6 @@ class ALSOptimizerBody(AnyOptimizer):
         """Returns the arguments that make this optimizer."""
         inner = self._keras.saving.serialize_keras_object(self.inner_optimizer)
         return {"opt": inner, **dataclasses.asdict(self.settings), "name": self.name}
-
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
-    ) -> Self:
-        """Returns the optimizer that `get_config` describes."""
-        arguments: dict[str, Any] = dict(config)
-        inner = cls._keras.saving.deserialize_keras_object(
-            arguments.pop("opt"), custom_objects=custom_objects
-        )
-        return cls(inner, **arguments)
 
     def scale_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns a loss times the loss scaling factor, in the loss's dtype."""
@@ -192,8 +178,8 @@ class ALSOptimizerBody(AnyOptimizer):
         before = tf.convert_to_tensor(self._histogram)
 
         def new_histogram() -> tf.Tensor:
-            known = [before] if captured is None else [before, captured]
-            counts = tf.add_n([*known, *map(self._counts, _half_precision(grads))])
+            counts_before = [before] if captured is None else [before, captured]
+            counts = tf.add_n([*counts_before, *map(self._counts, _half_precision(grads))])
             alpha = settings.lpf_alpha
             return alpha * before + (1.0 - alpha) * counts if alpha else counts
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
@@ -17,19 +16,17 @@ from ipu_tf.internals.keras_optimizers import (
 )
 from ipu_tf.internals.structures import DType, Gradient
 from ipu_tf.keras.optimizers.ipu_optimizer_base import (
-    AnyOptimizer,
     Optimizer,
     Rate,
+    WrapperBody,
     dense,
     dtype_name,
     slot_dtype_name,
 )
 
 
-class GradientAccumulationBody(AnyOptimizer):
+class GradientAccumulationBody(WrapperBody):
     """The parts of `GradientAccumulationOptimizer` that are the same over any Keras."""
-
-    _keras: ClassVar[Any] = keras
 
     inner_optimizer: Optimizer
     _steps: Variable
@@ -123,17 +120,6 @@ class GradientAccumulationBody(AnyOptimizer):
             "name": self.name,
         }
 
-    @classmethod
-    def from_config(
-        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
-    ) -> Self:
-        """Returns the optimizer that `get_config` describes."""
-        arguments: dict[str, Any] = dict(config)
-        inner = cls._keras.saving.deserialize_keras_object(
-            arguments.pop("opt"), custom_objects=custom_objects
-        )
-        return cls(inner, **arguments)
-
 
 @keras.saving.register_keras_serializable("ipu_tf")
 class GradientAccumulationOptimizer(GradientAccumulationBody, keras.optimizers.Optimizer):
@@ -188,11 +174,11 @@ class GradientAccumulationOptimizer(GradientAccumulationBody, keras.optimizers.O
             self.build(list(trainable_variables or ()))
         variables = list(trainable_variables or variables_trained_by(self))
         check_is_built_for(self, variables)
-        given = [pair for pair in zip(grads, variables, strict=True) if pair[0] is not None]
-        trained = [variable for _, variable in given]
+        pairs = [pair for pair in zip(grads, variables, strict=True) if pair[0] is not None]
+        trained_variables = [variable for _, variable in pairs]
         self._accumulate(
-            [(self._accumulators[position_in(self, variable)], grad) for grad, variable in given],
-            lambda reduced: self.inner_optimizer.apply(reduced, trained),
+            [(self._accumulators[position_in(self, variable)], grad) for grad, variable in pairs],
+            lambda reduced: self.inner_optimizer.apply(reduced, trained_variables),
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -31,6 +31,24 @@ class AnyOptimizer(_Base):
 
     An optimizer names the parts before its base of the Keras.
     """
+
+
+class WrapperBody(AnyOptimizer):
+    """The parts of optimizers around another one that are the same over any Keras."""
+
+    _keras: ClassVar[Any] = keras
+    _INNER: ClassVar[str] = "opt"  # The first argument: the other optimizer.
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
+    ) -> Self:
+        """Returns the optimizer that `get_config` describes."""
+        arguments: dict[str, Any] = dict(config)
+        inner = cls._keras.saving.deserialize_keras_object(
+            arguments.pop(cls._INNER), custom_objects=custom_objects
+        )
+        return cls(inner, **arguments)
 
 
 class IpuOptimizerBody(AnyOptimizer):

@@ -95,8 +95,8 @@ class LAMBIpuOptimizerBody(AnyOptimizer):
 
     def _path(self, variable: Variable) -> str:
         """Returns the path of the Keras variable of a TensorFlow variable."""
-        known = variables_trained_by(self)[position_in(self, variable)]
-        return getattr(known, "path", known.name)
+        trained_variable = variables_trained_by(self)[position_in(self, variable)]
+        return getattr(trained_variable, "path", trained_variable.name)
 
     def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this optimizer."""

@@ -53,14 +53,14 @@ class SGDIpuOptimizerBody(AnyOptimizer):
         """Updates a variable and its slot."""
         compute_dtype = self.opt_dtypes[0]
         step = tf.cast(learning_rate, compute_dtype) * tf.cast(dense(gradient), compute_dtype)
-        kept = self._kept_momentum(compute_dtype)
-        if kept is None:
+        momentum = self._kept_momentum(compute_dtype)
+        if momentum is None:
             self.assign_sub(variable, step)
             return
         slot = self.get_slot(variable, "momentum")
-        velocity = tf.cast(tf.convert_to_tensor(slot), compute_dtype) * kept - step
+        velocity = tf.cast(tf.convert_to_tensor(slot), compute_dtype) * momentum - step
         self.assign(slot, velocity)
-        self.assign_add(variable, velocity * kept - step if self.nesterov else velocity)
+        self.assign_add(variable, velocity * momentum - step if self.nesterov else velocity)
 
     def _kept_momentum(self, dtype: tf.DType) -> tf.Tensor | None:
         """Returns the share of the momentum that is kept at a step, None without momentum."""

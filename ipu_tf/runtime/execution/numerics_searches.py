@@ -6,7 +6,6 @@ loss scaling handles; and, if asked for, gradients with values that become 0.
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,32 +75,32 @@ class NumericsSearches:
         program, scale = self.tracer.program, self.tracer.loss_scale
         parts = [part.device for part in self.tracer.parts]
         places, layers = DevicePlaces(device, *parts), LayerScopes(paths=self.tracer.layers)
-        logged = functools.partial(
-            ReplayLog,
-            program,
-            places,
-            layers,
-            updates=self.updates,
-            scale=scale,
-            xla_random=xla_random,
-        )
-        done: list[tf.Operation] = []
-        if self.underflow is not None:
-            seeking = UnderflowLog(
-                program, places, layers, updates=self.updates, scale=scale, xla_random=xla_random
+
+        def log_of(kind: type[ReplayLog], handled: int | None = None) -> ReplayLog:
+            return kind(
+                program,
+                places,
+                layers,
+                updates=self.updates,
+                scale=scale,
+                handled=handled,
+                xla_random=xla_random,
             )
-            done.append(watch(self.underflow, [], seeking))
+
+        watch_ops: list[tf.Operation] = []
+        if self.underflow is not None:
+            watch_ops.append(watch(self.underflow, [], log_of(UnderflowLog)))
         if self.gradients is not None:
-            handled = logged(handled=self.handled)
-            with tf.control_dependencies(done):
+            handled = log_of(ReplayLog, self.handled)
+            with tf.control_dependencies(watch_ops):
                 sums = [
                     tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
                     for handle, dtype in self.accumulators
                 ]
-                done.append(_watch(self.gradients, [*gradients, *sums], handled))
+                watch_ops.append(_watch(self.gradients, [*gradients, *sums], handled))
         apart = [handle for handle, _ in self.accumulators]
-        with tf.control_dependencies(done):  # The last takes the records of the run.
-            _watch(self.results, watched(self.results, outputs, apart), logged())
+        with tf.control_dependencies(watch_ops):  # The last takes the records of the run.
+            _watch(self.results, watched(self.results, outputs, apart), log_of(ReplayLog))
 
 
 def _watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Operation:
@@ -162,5 +161,5 @@ def searches_of(
 
 def _sums_gradients(handle: tf.Tensor) -> bool:
     """Returns whether a program adds gradients to a variable."""
-    added = [op.inputs[1] for op in handle.consumers() if op.type == "AssignAddVariableOp"]
-    return any(one.dtype.is_floating and is_gradient(one.op.name) for one in added)
+    summands = [op.inputs[1] for op in handle.consumers() if op.type == "AssignAddVariableOp"]
+    return any(one.dtype.is_floating and is_gradient(one.op.name) for one in summands)
