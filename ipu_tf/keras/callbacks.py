@@ -162,7 +162,7 @@ def _scalars(program: Program) -> Mapping[str, float]:
         return {}
     shares = figures.cycle_shares(device)
     tiles = figures.tile_bytes(device.memory)
-    found: dict[str, float] = {
+    scalars: dict[str, float] = {
         "cycles": device.cycles,
         "seconds": figures.seconds(device),
         "flop_utilisation": figures.flop_utilisation(device, program.tile_ops),
@@ -172,6 +172,6 @@ def _scalars(program: Program) -> Mapping[str, float]:
         "tile_limit_bytes": device.memory.limit_bytes,
     }
     for kind in ("compute", "exchange", "sync", "host"):
-        found[f"{kind}_cycles"] = getattr(shares, kind)
+        scalars[f"{kind}_cycles"] = getattr(shares, kind)
     speed = device.samples_per_second
-    return found if speed is None else found | {"samples_per_second": speed}
+    return scalars if speed is None else scalars | {"samples_per_second": speed}

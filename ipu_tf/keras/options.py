@@ -145,9 +145,9 @@ class GradientAccumulationOptions:
             },
             argument="gradient_accumulation_optimizer_kwargs",
         )
-        known = {field.name for field in dataclasses.fields(cls)}
-        known -= {"steps_per_replica", "reduction_method"}
-        check_known(optimizer_arguments, known, "gradient_accumulation_optimizer_kwargs")
+        names = {field.name for field in dataclasses.fields(cls)}
+        names -= {"steps_per_replica", "reduction_method"}
+        check_known(optimizer_arguments, names, "gradient_accumulation_optimizer_kwargs")
         others: dict[str, Any] = dict(optimizer_arguments)
         return cls(
             steps_per_replica=1 if steps is None else check_steps_per_replica(steps),
@@ -209,19 +209,19 @@ class InfeedOptions:
         names = ("dataset", "infeed_spec", "element_spec", "_internal_id")
         refuse(arguments, dict.fromkeys(names, automatic), argument="infeed queue options")
         check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "infeed queue")
-        given: dict[str, Any] = dict(arguments)
-        depth = given.pop("prefetch_depth", None) or DEFAULT_PREFETCH_DEPTH
+        options: dict[str, Any] = dict(arguments)
+        depth = options.pop("prefetch_depth", None) or DEFAULT_PREFETCH_DEPTH
         if type(depth) is not int or not 1 <= depth <= _MAX_PREFETCH_DEPTH:
             raise ValueError(
                 f"`prefetch_depth` must be an integer from 1 to {_MAX_PREFETCH_DEPTH}, or 0 or "
                 f"None for the default of {DEFAULT_PREFETCH_DEPTH}. Received: {depth!r}."
             )
-        ordinal = given.get("device_ordinal")
+        ordinal = options.get("device_ordinal")
         if ordinal is not None and (type(ordinal) is not int or ordinal < 0):
             raise ValueError(
                 f"`device_ordinal` must be an integer of at least 0. Received: {ordinal!r}."
             )
-        return cls(prefetch_depth=depth, **given)
+        return cls(prefetch_depth=depth, **options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,11 +253,11 @@ class OutfeedOptions:
             argument="outfeed queue options",
         )
         check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "outfeed queue")
-        given: dict[str, Any] = dict(arguments)
-        depth = given.get("buffer_depth", 3)
+        options: dict[str, Any] = dict(arguments)
+        depth = options.get("buffer_depth", 3)
         if type(depth) is not int or depth < 1:
             raise ValueError(f"`buffer_depth` must be a positive integer. Received: {depth!r}.")
-        return cls(**given)
+        return cls(**options)
 
 
 def chosen(options: InfeedOptions | OutfeedOptions) -> dict[str, object]:
@@ -269,30 +269,30 @@ def chosen(options: InfeedOptions | OutfeedOptions) -> dict[str, object]:
     }
 
 
-def refuse(given: Mapping[str, object], reasons: Mapping[str, str], *, argument: str) -> None:
+def refuse(options: Mapping[str, object], reasons: Mapping[str, str], *, argument: str) -> None:
     """Refuses arguments that belong to another place.
 
     Raises:
         ValueError: One of them was given.
     """
-    for name in sorted(reasons.keys() & given.keys()):
+    for name in sorted(reasons.keys() & options.keys()):
         raise ValueError(
             f"`{name}` cannot be set in the {argument}: {reasons[name]}. "
-            f"Received: {name}={given[name]!r}."
+            f"Received: {name}={options[name]!r}."
         )
 
 
-def check_known(given: Mapping[str, object], known: set[str], what: str) -> None:
+def check_known(options: Mapping[str, object], names: set[str], what: str) -> None:
     """Refuses unknown arguments.
 
     Raises:
         TypeError: One of them was given.
     """
-    unknown = sorted(given.keys() - known)
+    unknown = sorted(options.keys() - names)
     if unknown:
         raise TypeError(
             f"Unknown options of {what}: {', '.join(unknown)}. "
-            f"Options are {', '.join(sorted(known))}."
+            f"Options are {', '.join(sorted(names))}."
         )
 
 

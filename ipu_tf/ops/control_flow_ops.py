@@ -22,8 +22,8 @@ def barrier(
     """
     flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
     with tf.name_scope(name or "barrier"):
-        waited = _with_gradient_barrier(*flat) if insert_barrier_for_gradients else _waiting(*flat)
-    return tf.nest.pack_sequence_as(tensors, waited)
+        outputs = _with_gradient_barrier(*flat) if insert_barrier_for_gradients else _waiting(*flat)
+    return tf.nest.pack_sequence_as(tensors, outputs)
 
 
 def _waiting(*tensors: tf.Tensor) -> list[tf.Tensor]:

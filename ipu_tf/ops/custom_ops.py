@@ -84,7 +84,7 @@ def cpu_user_operation(
     tensors = [tf.convert_to_tensor(value) for value in inputs]
     forward = HostFunction(library_path, op_name, name, attributes or "")
     backward = HostFunction(library_path, f"{op_name}_grad", name, gradient_attributes or "")
-    wanted = _wanted(face, inputs_with_gradients, len(tensors))
+    numbers = _wanted(face, inputs_with_gradients, len(tensors))
     specs = _specs(face, outs)
     _check_static(face, specs)
     forward.check()
@@ -96,10 +96,10 @@ def cpu_user_operation(
         def gradient(*upstream: tf.Tensor) -> list[tf.Tensor | None]:
             backward.check()
             data = [*upstream, *results, *tensors]
-            sought = [tf.TensorSpec(tensors[index].shape, tensors[index].dtype) for index in wanted]
-            groups = [[spec] for spec in sought] if separate_gradients else [sought]
-            found = [value for group in groups for value in backward.outputs(data, group)]
-            by_input = dict(zip(wanted, found, strict=True))
+            specs = [tf.TensorSpec(tensors[index].shape, tensors[index].dtype) for index in numbers]
+            groups = [[spec] for spec in specs] if separate_gradients else [specs]
+            gradients = [value for group in groups for value in backward.outputs(data, group)]
+            by_input = dict(zip(numbers, gradients, strict=True))
             return [by_input.get(index) for index in range(len(tensors))]
 
         return tuple(results), gradient

@@ -64,15 +64,15 @@ def fifo(x: tf.Tensor, depth: int, offload: bool = False, name: str | None = Non
     scope = VariableScope(name, "Fifo")
     with scope.opened([x]):
         shape = (depth, *x.shape.as_list())
-        waiting = scope.variable("values", shape, x.dtype, tf.zeros, trainable=False)
+        queue = scope.variable("values", shape, x.dtype, tf.zeros, trainable=False)
         position = scope.variable("position", (), tf.int32, tf.zeros, trainable=False)
         index = position.read_value()
-        values = waiting.read_value()
+        values = queue.read_value()
         oldest = tf.gather(values, index)
         # Not a scattered update: the whole queue is small, and every engine has `where`.
         here = tf.reshape(tf.equal(tf.range(depth), index), [depth, *(1 for _ in x.shape)])
         with tf.control_dependencies([oldest]):
-            waiting.assign(tf.where(here, x[tf.newaxis], values))
+            queue.assign(tf.where(here, x[tf.newaxis], values))
             position.assign((index + 1) % depth)
         return tf.stop_gradient(oldest)
 

@@ -200,10 +200,12 @@ def _checked(inputs: tf.Tensor, channels_axis: int, op: str) -> tuple[int, int]:
     return channels_axis % rank, channels
 
 
-def _initializer(given: Any, default: Initializer) -> Initializer:
+def _initializer(choice: Any, default: Initializer) -> Initializer:
     """Returns an initializer: a function of shape and dtype, or one of a Keras or TensorFlow."""
-    found: Initializer = default if given is None else given() if isinstance(given, type) else given
-    return found
+    initializer: Initializer = (
+        default if choice is None else choice() if isinstance(choice, type) else choice
+    )
+    return initializer
 
 
 def _warn_of_small_epsilon(op: str, epsilon: float) -> None:

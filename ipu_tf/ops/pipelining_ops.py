@@ -99,14 +99,14 @@ def warn_about_idle_options(options: Mapping[str, object], subject: str) -> None
         options: Options of a pipeline by name.
         subject: The pipeline, as the beginning of the warning.
     """
-    for name, needed in NEEDED_OPTIONS.items():
-        if options.get(name) and not options.get(needed):
+    for name, requirement in NEEDED_OPTIONS.items():
+        if options.get(name) and not options.get(requirement):
             logger.warning(
                 "%s: `%s=%r` does nothing without `%s=True`: set both, or neither.",
                 subject,
                 name,
                 options[name],
-                needed,
+                requirement,
             )
 
 
@@ -158,19 +158,21 @@ class PipelineStageOptions:
         Raises:
             ValueError: A value of the planners is unknown or out of its range.
         """
-        given: dict[Family, tuple[str, Mapping[str, str]]] = {
+        options_of_families: dict[Family, tuple[str, Mapping[str, str]]] = {
             "matmul": (f"{path}.matmul_options", self.matmul_options or {}),
             "conv": (f"{path}.convolution_options", self.convolution_options or {}),
         }
         idle = [
-            key for name, options in given.values() for key in keys_without_effect(options, name)
+            key
+            for name, options in options_of_families.values()
+            for key in keys_without_effect(options, name)
         ]
         idle += [f"{path}.slice_options[{key!r}]" for key in self.slice_options or {}]
         if idle:
             logger.info("These options have no effect: %s.", ", ".join(idle))
         return {
             family: PlannerOverrides.of(options, name)
-            for family, (name, options) in given.items()
+            for family, (name, options) in options_of_families.items()
             if options
         }
 

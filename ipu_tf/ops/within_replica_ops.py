@@ -94,8 +94,8 @@ def all_gather(input_shards: Sequence[tf.Tensor], axis: int = 0) -> list[tf.Tens
     """
     shards = _shards("all_gather", input_shards)
     with tf.name_scope("all_gather"):
-        gathered = tf.stack(shards) if not shards[0].shape.rank else tf.concat(shards, axis)
-        return [tf.identity(gathered) for _ in shards]
+        whole = tf.stack(shards) if not shards[0].shape.rank else tf.concat(shards, axis)
+        return [tf.identity(whole) for _ in shards]
 
 
 def _logical(reduce: Callable[..., tf.Tensor], stacked: tf.Tensor) -> tf.Tensor:
@@ -115,10 +115,10 @@ def _shards(op: str, input_shards: Any) -> list[tf.Tensor]:
         )
     shards = [tf.convert_to_tensor(shard) for shard in input_shards]
     if len({(shard.dtype, shard.shape.rank) for shard in shards}) > 1:
-        found = ", ".join(f"{shard.dtype.name}{shard.shape}" for shard in shards)
+        shapes = ", ".join(f"{shard.dtype.name}{shard.shape}" for shard in shards)
         raise ValueError(
             f"within_replica_ops.{op}: the shards must have the same type and rank. "
-            f"Received: {found}."
+            f"Received: {shapes}."
         )
     return shards
 

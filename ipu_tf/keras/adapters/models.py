@@ -195,9 +195,9 @@ def optimizers_held_by(model: object, kinds: type | tuple[type, ...]) -> Iterato
         kinds: The classes of optimizers of this Keras.
     """
     for value in vars(model).values():
-        held = list(value.values()) if isinstance(value, dict) else value
+        items = list(value.values()) if isinstance(value, dict) else value
         # Symbolic tensors of Keras cannot be iterated over.
-        for item in held if isinstance(held, Sequence) else [held]:
+        for item in items if isinstance(items, Sequence) else [items]:
             while isinstance(item, kinds):
                 yield item
                 item = getattr(item, "inner_optimizer", None)

@@ -156,15 +156,15 @@ def _steps_of_replica(batches: int | None, use: DataUse) -> int:
 def _raise_no_step(batches: int | None, use: DataUse) -> NoReturn:
     contained = "an unknown number of" if batches is None else batches
     if use.steps is None:
-        taken, advice = "", "Provide more data, a smaller batch size, or fewer IPUs."
+        share, advice = "", "Provide more data, a smaller batch size, or fewer IPUs."
     else:
-        taken = f", of which `{use.steps_argument}` takes {use.steps}"
+        share = f", of which `{use.steps_argument}` takes {use.steps}"
         advice = (
             f"`{use.steps_argument}` counts the batches of all replicas: pass at least "
             f"{use.replicas}, or use fewer IPUs."
         )
     raise ValueError(
-        f"{use.subject}: The provided dataset contains {contained} items{taken}, but all "
+        f"{use.subject}: The provided dataset contains {contained} items{share}, but all "
         f"{use.replicas} replicas are requested to run at least one batch. {advice}"
     )
 

@@ -96,7 +96,7 @@ def infeed(
     batches = source.batches
     whole = epoch_steps(batches.num_batches, use, restarts=source.restarts, of_update=of_update)
     schedule, epochs = within_limit(whole, use, of_update=of_update)
-    made: Infeed = in_keras(Infeed, loop.data_class)(
+    feed: Infeed = in_keras(Infeed, loop.data_class)(
         batches,
         schedule,
         subject=use.subject,
@@ -104,4 +104,4 @@ def infeed(
         prefetch_depth=prefetch_depth,
         epochs=epochs,
     )
-    return made
+    return feed

@@ -34,15 +34,15 @@ def with_shapes(
         getattr(one, "name", None) or "input": tuple(one.shape) for one in tree.flatten(declared)
     }
     by_name = _by_name(model, shapes, list(inputs))
-    found = {}
+    specs = {}
     for name, shape in by_name.items():
         if name not in inputs:
             raise ValueError(
                 f"Model '{model.name}' has no input '{name}'. Its inputs are {', '.join(inputs)}. "
                 f"Received: input_shapes={shapes!r}."
             )
-        found[name] = _checked(shape, inputs[name], batch_size, f"Model '{model.name}', '{name}'")
-    return found
+        specs[name] = _checked(shape, inputs[name], batch_size, f"Model '{model.name}', '{name}'")
+    return specs
 
 
 def _by_name(model: GraphModel, shapes: Shapes, names: Sequence[str]) -> Mapping[str, Shape]:
@@ -69,7 +69,8 @@ def _checked(
     if sizes and sizes[0] is None:
         sizes = (batch_size, *sizes[1:])
     agrees = len(sizes) == len(declared) and all(
-        known is None or known == size for size, known in zip(sizes, declared, strict=True)
+        declared_size is None or declared_size == size
+        for size, declared_size in zip(sizes, declared, strict=True)
     )
     if not agrees:
         raise ValueError(

@@ -45,13 +45,13 @@ def input_specs(
             "`keras.Model(x, model(x))`), or pass `inputs=tf.TensorSpec(...)`."
         )
 
-    given = with_shapes(model, declarations, batch_size, shapes) if shapes is not None else {}
+    declared = with_shapes(model, declarations, batch_size, shapes) if shapes is not None else {}
 
     def spec(declaration: Any) -> tf.TensorSpec:
         name = getattr(declaration, "name", None) or "input"
         what = f"Model '{model.name}': input '{name}'"
-        if name in given:
-            return _static(given[name], declaration.dtype, what)
+        if name in declared:
+            return _static(declared[name], declaration.dtype, what)
         return _batched(declaration, batch_size if batched else None, what)
 
     return tree.map_structure(spec, declarations)
@@ -127,10 +127,10 @@ def _map_losses(function: Callable[[Any, Any], tf.TensorSpec], outputs: Any, los
             for name, output in outputs.items()
         }
     if isinstance(outputs, list | tuple):
-        listed = losses if isinstance(losses, list | tuple) else [losses] * len(outputs)
+        losses_of_outputs = losses if isinstance(losses, list | tuple) else [losses] * len(outputs)
         if isinstance(losses, Mapping):
-            listed = list(losses.values())
-        pairs = zip(outputs, listed, strict=True)
+            losses_of_outputs = list(losses.values())
+        pairs = zip(outputs, losses_of_outputs, strict=True)
         return [_map_losses(function, output, loss) for output, loss in pairs]
     return function(outputs, losses)
 

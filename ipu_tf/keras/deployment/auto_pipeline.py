@@ -168,14 +168,14 @@ def auto_pipeline(
         notes.extend(note for note in assumed if note not in notes)
         return step
 
-    found = PipelineSearch(
+    result = PipelineSearch(
         model.name,
         [_layer_call(call) for call in calls],
         trace,
         offload=offload_of(_with_accumulation(model.ipu_training_state.pipelining, keeps)),
         offload_whole=offload_without_stages(keeps),
     ).run(bounds)
-    if found is None:
+    if result is None:
         raise ValueError(
             f"Model '{model.name}' cannot train on {num_ipus} IPUs within the bounds: none of the "
             f"schedules runs {bounds.micro_batches[0]} to {bounds.micro_batches[1]} micro-batches "
@@ -183,13 +183,13 @@ def auto_pipeline(
             f"or use fewer IPUs. Received: replicas={replicas!r}, schedules={schedules!r}, "
             f"gradient_accumulation_steps={gradient_accumulation_steps!r}."
         )
-    check_memory(found.best.program, "raise")
-    _apply(model, found.candidates[0])
+    check_memory(result.best.program, "raise")
+    _apply(model, result.candidates[0])
     return PipelineDecision(
-        candidates=found.candidates,
-        program=found.best.program,
-        even=found.even.program,
-        reason=_reason(model, found, calls, (*notes, *_about_device(model, num_ipus))),
+        candidates=result.candidates,
+        program=result.best.program,
+        even=result.even.program,
+        reason=_reason(model, result, calls, (*notes, *_about_device(model, num_ipus))),
     )
 
 
@@ -240,10 +240,10 @@ def _schedules(schedules: Sequence[Schedule]) -> tuple[Schedule, ...]:
     Raises:
         ValueError: There are none, or one is unknown.
     """
-    known = tuple(SCHEDULES)
-    if isinstance(schedules, str) or not schedules or not set(schedules) <= set(known):
+    names = tuple(SCHEDULES)
+    if isinstance(schedules, str) or not schedules or not set(schedules) <= set(names):
         raise ValueError(
-            f"`schedules` must list some of {', '.join(map(repr, known))}. Received: {schedules!r}."
+            f"`schedules` must list some of {', '.join(map(repr, names))}. Received: {schedules!r}."
         )
     return tuple(schedules)
 

@@ -72,8 +72,8 @@ def reason(
             "IPUs' time."
         )
     if best.options.checkpoints:
-        kept = ", ".join(best.options.checkpoints)
-        lines.append(f"Activations are kept after {kept}, and others recomputed.")
+        names = ", ".join(best.options.checkpoints)
+        lines.append(f"Activations are kept after {names}, and others recomputed.")
     lines.append(
         f"The fullest tile has {max(best.ipu_bytes):,} of {best.tile_bytes:,} bytes in use."
     )

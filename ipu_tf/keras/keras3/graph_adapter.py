@@ -48,8 +48,8 @@ class Keras3Graphs:
 
         A layer keeps the path of its first call, without a model if it was called on its own.
         """
-        known = keras_layers.first_path_of(layer)
-        first_parent = parent if known is None else known
+        path = keras_layers.first_path_of(layer)
+        first_parent = parent if path is None else path
         return f"{first_parent}/{layer.name}" if first_parent else layer.name
 
     def momentum_of_statistics(self, layer: Layer) -> float | None:

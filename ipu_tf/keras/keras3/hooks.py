@@ -173,9 +173,9 @@ class KerasHooks(IPUExtensions, keras.Model):
 
     def __call__(self, *args: Structure, **kwargs: Structure) -> Structure:
         """Calls the model; see `keras.Layer.__call__`."""
-        known = placeholders_of_outputs(self)
-        if known is not None:
-            return known
+        placeholders = placeholders_of_outputs(self)
+        if placeholders is not None:
+            return placeholders
         if self.ipu_training_loop.building_for_training:
             kwargs["training"] = True
         return super().__call__(*args, **kwargs)

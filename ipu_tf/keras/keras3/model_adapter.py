@@ -53,8 +53,8 @@ class Keras3Model:
     @property
     def optimizers(self) -> list[Keras3Optimizer]:
         """The optimizers that are attributes of it, and those that they wrap."""
-        held = optimizers_held_by(self.stock, keras.optimizers.Optimizer)
-        return [Keras3Optimizer(one) for one in held]
+        optimizers = optimizers_held_by(self.stock, keras.optimizers.Optimizer)
+        return [Keras3Optimizer(one) for one in optimizers]
 
     @property
     def has_call(self) -> bool:

@@ -53,8 +53,8 @@ class Keras3Optimizer:
     ) -> list[Gradient]:
         """Returns gradients, those of the optimizer's `gradients_on_tape` if it has one."""
         own = getattr(self.stock, "gradients_on_tape", None)
-        found = tape.gradient(loss, weights) if own is None else own(tape, loss, weights)
-        return cast("list[Gradient]", found)
+        gradients = tape.gradient(loss, weights) if own is None else own(tape, loss, weights)
+        return cast("list[Gradient]", gradients)
 
     def apply(self, pairs: Iterable[tuple[Gradient, Weight]], **captured: TensorStructure) -> None:
         """Updates weights, and the count of updates, in the optimizer's scope."""
@@ -85,12 +85,12 @@ class Keras3Optimizer:
         def apply(
             grads: Sequence[Gradient], trainable_variables: Sequence[Weight] | None = None
         ) -> None:
-            given = (
+            own_variables = (
                 variables_trained_by(self.stock)
                 if trainable_variables is None
                 else trainable_variables
             )
-            hold(list(zip(grads, given, strict=True)))
+            hold(list(zip(grads, own_variables, strict=True)))
 
         return replaced_methods(self.stock, apply=apply, apply_gradients=apply_gradients)
 

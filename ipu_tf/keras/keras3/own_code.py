@@ -28,9 +28,9 @@ def _is_ours(part: Any) -> bool:
     if isinstance(part, keras.layers.Lambda):
         return False
     functions = [function_of(part), *vars(part).values()] if hasattr(part, "__dict__") else []
-    held = [one for one in functions if isinstance(one, types.FunctionType | type)]
+    parts = [one for one in functions if isinstance(one, types.FunctionType | type)]
     owner = part if isinstance(part, types.FunctionType) else type(part)
-    return all(_package(one) in _OURS for one in (owner, *held))
+    return all(_package(one) in _OURS for one in (owner, *parts))
 
 
 def _package(value: Any) -> str:

@@ -199,8 +199,8 @@ class EffectiveTransformerBody(AnyKeras):
                 not mask or tuple(mask[0].shape) == heads
             ),
         }
-        for rule, kept in rules.items():
-            if not kept:
+        for rule, attributes in rules.items():
+            if not attributes:
                 received = ", ".join(f"{tuple(x.shape)} {_dtype_name(x)}" for x in inputs)
                 raise ValueError(
                     f"EffectiveTransformer layer '{self.name}': {rule}. Received: {received}."

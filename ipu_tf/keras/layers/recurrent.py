@@ -114,11 +114,11 @@ def check_arguments(
     Raises:
         NotImplementedError: An argument has another value.
     """
-    given: dict[str, Any] = {name: others[name] for name in _ONLY if name in others}
+    only_arguments: dict[str, Any] = {name: others[name] for name in _ONLY if name in others}
     refuse(layer, implementation=implementation not in (1, 2) and implementation)
-    refuse(layer, **{name: value for name, value in given.items() if name != "use_bias"})
-    if not given.get("use_bias", True):
-        raise unsupported(layer, "use_bias", given["use_bias"])
+    refuse(layer, **{name: value for name, value in only_arguments.items() if name != "use_bias"})
+    if not only_arguments.get("use_bias", True):
+        raise unsupported(layer, "use_bias", only_arguments["use_bias"])
 
 
 def activation_name(
@@ -157,11 +157,11 @@ def seeded(
     """
     if initializer is not None and not isinstance(initializer, str):
         return initializer
-    made = of_keras.initializers.get(initializer or default)
-    config = made.get_config()
+    initial = of_keras.initializers.get(initializer or default)
+    config = initial.get_config()
     if seed is None or "seed" not in config:
-        return made
-    return type(made).from_config({**config, "seed": seed})
+        return initial
+    return type(initial).from_config({**config, "seed": seed})
 
 
 class PopnnBody(AnyKeras):

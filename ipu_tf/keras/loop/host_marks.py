@@ -91,8 +91,8 @@ class _MarkedCallback:
         self._stock = _stock_class(type(callback))
 
     def __getattr__(self, name: str) -> object:
-        found = getattr(self._callback, name)
-        return self._marked(found, name) if _is_event(self._stock, name) else found
+        event = getattr(self._callback, name)
+        return self._marked(event, name) if _is_event(self._stock, name) else event
 
     def _marked(self, method: Callable[..., object], name: str) -> Callable[..., object]:
         if all(self._is_stock(each) for each in (name, _CALLED_BY_STOCK.get(name, name))):

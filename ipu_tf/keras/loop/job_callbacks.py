@@ -24,20 +24,20 @@ def callbacks_of_instance(
         loop: The loop that calls them.
         trains: Whether the method is `fit`.
     """
-    found = list(callbacks)
+    own_callbacks = list(callbacks)
     if instances().count == 1:
-        return found
+        return own_callbacks
     if instances().index:
-        found = [
+        own_callbacks = [
             in_keras(_ReadsOnly, loop.callback_class)(one)
             if isinstance(one, loop.resuming_callbacks)
             else one
-            for one in found
+            for one in own_callbacks
             if not isinstance(one, (*loop.writing_callbacks, IPUReport))
         ]
     if trains:
-        found.append(in_keras(_BeginsEverywhere, loop.callback_class)())
-    return found
+        own_callbacks.append(in_keras(_BeginsEverywhere, loop.callback_class)())
+    return own_callbacks
 
 
 class _ReadsOnly:
@@ -77,10 +77,10 @@ class _BeginsEverywhere:
         """
         del logs
         model = self.model
-        done = int(getattr(model.optimizer, "iterations", 0))
-        different = first_difference(done, name=f"weight updates of {model.name}")
-        if different is not None:
-            first, other, others = different
+        updates = int(getattr(model.optimizer, "iterations", 0))
+        difference = first_difference(updates, name=f"weight updates of {model.name}")
+        if difference is not None:
+            first, other, others = difference
             raise ValueError(
                 f"`fit` of model '{model.name}' begins after {first} weight updates in "
                 f"instance 0, and after {others} in instance {other}: they continue "

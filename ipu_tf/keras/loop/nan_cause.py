@@ -32,9 +32,9 @@ def cause_of_nan(model: StatefulModel) -> str:
     programs = model.distribute_strategy.report(insights=False).programs
     own = [one for one in programs if one.name.startswith(f"{model.name}.")]
     faults = (fault for program in own for fault in program.nonfinite)
-    found = next((one for one in faults if not one.is_harmless), None)
-    if found is not None:
-        return str(found)
+    cause = next((one for one in faults if not one.is_harmless), None)
+    if cause is not None:
+        return str(cause)
     return _NOT_FOUND if config.device_configuration().trace_numerics else _HOW_TO_TRACE
 
 

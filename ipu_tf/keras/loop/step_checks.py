@@ -115,5 +115,5 @@ def _is_pipelined(model: StatefulModel) -> bool:
     """Returns whether the model has stages, as far as its layers show before it is built."""
     if not model.ipu_training_state.may_pipeline(model):
         return False
-    known = model.built or adapter_of(model).declares_layers
-    return not known or pipeline_of_model(model) is not None
+    has_layers = model.built or adapter_of(model).declares_layers
+    return not has_layers or pipeline_of_model(model) is not None

@@ -91,10 +91,10 @@ def inner_call(
     Raises:
         RuntimeError: Its `PipelineStage` scopes are nested.
     """
-    kept: dict[str, InnerCall | SymbolicCallError] = node.__dict__
-    if _CALL_ATTRIBUTE not in kept:
-        kept[_CALL_ATTRIBUTE] = _inner_call(model, node, strategy)
-    return kept[_CALL_ATTRIBUTE]
+    cache: dict[str, InnerCall | SymbolicCallError] = node.__dict__
+    if _CALL_ATTRIBUTE not in cache:
+        cache[_CALL_ATTRIBUTE] = _inner_call(model, node, strategy)
+    return cache[_CALL_ATTRIBUTE]
 
 
 def _inner_call(

@@ -209,31 +209,31 @@ def _flag(name: str, value: object) -> bool:
 
 def _pipeline_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns checked arguments of a pipeline; None stands for the default."""
-    checked = {name: value for name, value in arguments.items() if value is not None}
+    options = {name: value for name, value in arguments.items() if value is not None}
     for name, kind in (
         ("pipeline_schedule", PipelineSchedule),
         ("recomputation_mode", RecomputationMode),
         ("weight_update_poplar_options", PipelineStageOptions),
         ("name", str),
     ):
-        if name in checked and not isinstance(checked[name], kind):
+        if name in options and not isinstance(options[name], kind):
             raise TypeError(
-                f"`{name}` must be a {kind.__name__}. Received: {checked[name]!r} of type "
-                f"{type(checked[name]).__name__}."
+                f"`{name}` must be a {kind.__name__}. Received: {options[name]!r} of type "
+                f"{type(options[name]).__name__}."
             )
     for name in ("optimizer_state_replicas", "weight_replicas"):
-        if name in checked and (type(checked[name]) is not int or checked[name] < 0):
+        if name in options and (type(options[name]) is not int or options[name] < 0):
             raise ValueError(
                 f"`{name}` must be a number of replicas, or 0 for all of them. "
-                f"Received: {checked[name]!r}."
+                f"Received: {options[name]!r}."
             )
     for name in _STAGE_OPTIONS:
-        if name in checked:
-            checked[name] = _stage_options(name, checked[name])
+        if name in options:
+            options[name] = _stage_options(name, options[name])
     for field in dataclasses.fields(PipeliningOptions):
-        if field.name in checked and str(field.type).startswith("bool"):
-            checked[field.name] = _flag(field.name, checked[field.name])
-    return checked
+        if field.name in options and str(field.type).startswith("bool"):
+            options[field.name] = _flag(field.name, options[field.name])
+    return options
 
 
 def _stage_options(name: str, value: Any) -> tuple[PipelineStageOptions, ...]:

@@ -23,12 +23,12 @@ def checked_checkpoints(model: GraphModel, checkpoints: Sequence[str]) -> tuple[
         raise TypeError(
             f"`checkpoints` must be a sequence of names of layers. Received: {checkpoints!r}."
         )
-    known = [layer.name for layer in graphs_of(model).layers_within(model)]
-    unknown = [name for name in checkpoints if name.rpartition("/")[2] not in known]
+    layer_names = [layer.name for layer in graphs_of(model).layers_within(model)]
+    unknown = [name for name in checkpoints if name.rpartition("/")[2] not in layer_names]
     if unknown:
         names = ", ".join(map(repr, unknown))
         raise ValueError(
             f"Model '{model.name}' has no layer {names} to keep activations after. It has "
-            f"{', '.join(known)}. Received: checkpoints={list(checkpoints)!r}."
+            f"{', '.join(layer_names)}. Received: checkpoints={list(checkpoints)!r}."
         )
     return tuple(checkpoints)

@@ -160,11 +160,11 @@ def check_no_gaps(graph: LayerGraph, stages: Sequence[int]) -> None:
     Raises:
         RuntimeError: A stage has no layer.
     """
-    missing = sorted(set(range(max(stages))) - set(stages))
-    if missing:
+    empty = sorted(set(range(max(stages))) - set(stages))
+    if empty:
         raise RuntimeError(
             "All stages in a pipeline must have at lease one layer assigned to them. "
-            f"{_subject(graph.model)}: there is none in stage {', '.join(map(str, missing))} of "
+            f"{_subject(graph.model)}: there is none in stage {', '.join(map(str, empty))} of "
             f"{max(stages) + 1}."
         )
 

@@ -26,22 +26,22 @@ class CallGraph:
     graph: LayerGraph
 
 
-def call_graph(model: GraphModel, seen: SpecStructure, known: CallGraph | None) -> CallGraph:
+def call_graph(model: GraphModel, specs: SpecStructure, current: CallGraph | None) -> CallGraph:
     """Returns the layer graph of a built subclassed model.
 
     Args:
         model: The model.
-        seen: Shapes and types of inputs that it was built with, None where only shapes are known.
-        known: Its graph, if it is already known for some inputs.
+        specs: Shapes and types of inputs that it was built with, None where only shapes are known.
+        current: Its graph, if it is already known for some inputs.
 
     Raises:
         RuntimeError: The model is not built, or `PipelineStage` scopes in it are nested.
         SymbolicCallError: It cannot be called with symbolic inputs.
     """
-    args, kwargs = _symbolic_inputs(model, seen)
+    args, kwargs = _symbolic_inputs(model, specs)
     inputs = inputs_of(args, kwargs)
-    if known is not None and known.inputs == inputs:
-        return known
+    if current is not None and current.inputs == inputs:
+        return current
     graph = graph_of_call(model, args, kwargs)
     return CallGraph(inputs=inputs, graph=graph)
 

@@ -49,12 +49,12 @@ class GradientAccumulator:
         self.program = ""
         self._factor = options.scale(replicas.total)
         self._are_apart = not _sums_in_order(options.steps_per_replica, replicas)
-        leading = [replicas.groups] if self._are_apart else []
+        group_axis = [replicas.groups] if self._are_apart else []
         self._sums = [
             tf.Variable(
                 # A function, so that an estimate makes the sums without their values.
                 functools.partial(
-                    tf.zeros, [*leading, *variable.shape], options.dtype_of(variable)
+                    tf.zeros, [*group_axis, *variable.shape], options.dtype_of(variable)
                 ),
                 trainable=False,
                 # Not the variable's own name: reports count that as work of the variable's layer.
@@ -103,11 +103,11 @@ class GradientAccumulator:
         # float16 values are added up in float32 and rounded once.
         values = [tf.cast(total, tf.float32) for total in totals]
         if not are_several:
-            found = [tree_sum(value) for value in values]
+            sums = [tree_sum(value) for value in values]
         else:
             # Replicas that share a sum are a node of the tree, as one replica is.
             shared = 1 if self._are_apart else here.groups
-            found = over_instances(
+            sums = over_instances(
                 values if self._are_apart else [value[tf.newaxis] for value in values],
                 first=here.first_group // shared,
                 count=here.groups // shared,
@@ -116,7 +116,7 @@ class GradientAccumulator:
                 name=self._name,
                 program=self.program,
             )
-        for total, value in zip(totals, found, strict=True):
+        for total, value in zip(totals, sums, strict=True):
             value = tf.cast(value, total.dtype)
             if self._are_apart:
                 total.scatter_update(tf.IndexedSlices(value[tf.newaxis], tf.constant([0])))

@@ -30,9 +30,9 @@ def of_whole_group(batches: TensorStructure, replicas: Replicas, *, name: str) -
         members = range(start, start + replicas.span)
         return gathered(arrays, name=f"batches of {name}", members=members)
 
-    found = tf.numpy_function(exchange, leaves, [leaf.dtype for leaf in leaves])
+    values = tf.numpy_function(exchange, leaves, [leaf.dtype for leaf in leaves])
     whole = iter(
         tf.ensure_shape(one, [replicas.count, *leaf.shape[1:]])
-        for one, leaf in zip(found, leaves, strict=True)
+        for one, leaf in zip(values, leaves, strict=True)
     )
     return tree.map_structure(lambda leaf: None if leaf is None else next(whole), batches)

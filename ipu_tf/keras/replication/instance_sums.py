@@ -77,8 +77,8 @@ def over_instances(
         parts = np.split(total, np.cumsum([shape.num_elements() for shape in shapes])[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
-    found = tf.numpy_function(exchange, values, [tf.float32] * len(values))
-    return [tf.ensure_shape(one, shape) for one, shape in zip(found, shapes, strict=True)]
+    sums = tf.numpy_function(exchange, values, [tf.float32] * len(values))
+    return [tf.ensure_shape(one, shape) for one, shape in zip(sums, shapes, strict=True)]
 
 
 def check_equal_steps(steps: int | None, *, name: str) -> None:

@@ -30,14 +30,14 @@ def gathered(
         replicas="" if members is None else f"instances {members[0]} to {members[-1]}",
     )
     texts = job.all_gather(call, b"".join(array.tobytes() for array in arrays), members=members)
-    found, start = [], 0
+    values, start = [], 0
     for array in arrays:
         parts = [text[start : start + array.nbytes] for text in texts]
         start += array.nbytes
-        found.append(
+        values.append(
             np.concatenate([np.frombuffer(p, array.dtype).reshape(array.shape) for p in parts])
         )
-    return found
+    return values
 
 
 def first_difference(value: object, *, name: str) -> tuple[str, int, str] | None:
@@ -54,8 +54,8 @@ def first_difference(value: object, *, name: str) -> tuple[str, int, str] | None
     if job is None:
         return None
     call = CollectiveCall(kind="all-gather", name=name)
-    found = [text.decode() for text in job.all_gather(call, str(value).encode())]
-    for index, text in enumerate(found):
-        if text != found[0]:
-            return found[0], index, text
+    texts = [text.decode() for text in job.all_gather(call, str(value).encode())]
+    for index, text in enumerate(texts):
+        if text != texts[0]:
+            return texts[0], index, text
     return None

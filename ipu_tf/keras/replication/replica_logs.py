@@ -41,9 +41,9 @@ def of_all_instances(
     """
     if not logs:
         return logs
-    found = gathered([np.asarray(leaf) for leaf in tree.flatten(logs)], name=name)
-    joined: Mapping[str, TensorStructure] = tree.pack_sequence_as(logs, found)
-    return joined
+    values = gathered([np.asarray(leaf) for leaf in tree.flatten(logs)], name=name)
+    all_logs: Mapping[str, TensorStructure] = tree.pack_sequence_as(logs, values)
+    return all_logs
 
 
 def _sum(values: np.ndarray) -> np.ndarray:

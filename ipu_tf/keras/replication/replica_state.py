@@ -29,14 +29,14 @@ def replication_factor(strategy: tf.distribute.Strategy, stages: int = 1) -> int
         ValueError: One replica needs more IPUs than there are.
     """
     ipus = utils.get_num_of_ipus_in_device(strategy.extended.worker_devices[0])
-    needed = 1 << math.ceil(math.log2(stages))
-    if needed > ipus:
+    power = 1 << math.ceil(math.log2(stages))
+    if power > ipus:
         raise ValueError(
             f"Current device has {ipus} IPUs attached, however the current model requires a "
-            f"multiple of {needed} IPUs. Set `auto_select_ipus` of the configuration to {needed} "
+            f"multiple of {power} IPUs. Set `auto_select_ipus` of the configuration to {power} "
             "or a multiple of it, or use fewer pipeline stages."
         )
-    return ipus // needed
+    return ipus // power
 
 
 def check_shares(replicas: int) -> None:

@@ -36,7 +36,7 @@ def options_of(model: StatefulModel) -> dict[str, object]:
         model: The model.
     """
     state = model.ipu_training_state
-    kept = {
+    config = {
         "gradient_accumulation": _changed(state.accumulation, _ACCUMULATION),
         "pipelining": _changed(state.pipelining, _PIPELINING),
         "recomputation": _changed(state.recomputation),
@@ -46,7 +46,7 @@ def options_of(model: StatefulModel) -> dict[str, object]:
         "asynchronous_callbacks": state.asynchronous_callbacks,
         "pipeline_stages": _stages(model),
     }
-    return {name: value for name, value in kept.items() if value or value == []}
+    return {name: value for name, value in config.items() if value or value == []}
 
 
 def unkept_options(state: TrainingState) -> tuple[str, ...]:
@@ -68,26 +68,28 @@ def set_options(model: StatefulModel, options: Mapping[str, object]) -> None:
         ValueError: The stages do not match the model's layers, or these cannot be seen.
     """
     model.ipu_training_state = _with_options(model.ipu_training_state, options)
-    kept: Mapping[str, Any] = options
-    if "pipeline_stages" in kept:
-        _set_stages(model, tuple(kept["pipeline_stages"]))
+    config: Mapping[str, Any] = options
+    if "pipeline_stages" in config:
+        _set_stages(model, tuple(config["pipeline_stages"]))
 
 
 def _with_options(state: TrainingState, options: Mapping[str, Any]) -> TrainingState:
     """Returns a state with the options of a file; the others stay."""
-    read: dict[str, Callable[[Any], Any]] = {
-        "gradient_accumulation": lambda kept: GradientAccumulationOptions(**_accumulation(kept)),
-        "pipelining": _pipelining,
-        "recomputation": lambda kept: RecomputationOptions(
-            recompute=kept.get("recompute"), checkpoints=tuple(kept.get("checkpoints", ()))
+    readers: dict[str, Callable[[Any], Any]] = {
+        "gradient_accumulation": lambda config: GradientAccumulationOptions(
+            **_accumulation(config)
         ),
-        "replication": lambda kept: ReplicationOptions(
-            metric_reduction=ReplicatedMetricReductionMethod.parse(kept["metric_reduction"])
+        "pipelining": _pipelining,
+        "recomputation": lambda config: RecomputationOptions(
+            recompute=config.get("recompute"), checkpoints=tuple(config.get("checkpoints", ()))
+        ),
+        "replication": lambda config: ReplicationOptions(
+            metric_reduction=ReplicatedMetricReductionMethod.parse(config["metric_reduction"])
         ),
         "infeed": InfeedOptions.of,
         "outfeed": OutfeedOptions.of,
     }
-    fields = {name: of(options[name]) for name, of in read.items() if name in options}
+    fields = {name: of(options[name]) for name, of in readers.items() if name in options}
     if "gradient_accumulation" in fields:
         fields["accumulation"] = fields.pop("gradient_accumulation")
     asynchronous = options.get("asynchronous_callbacks", False)
@@ -95,9 +97,11 @@ def _with_options(state: TrainingState, options: Mapping[str, Any]) -> TrainingS
 
 
 def _pipelining(options: Mapping[str, Any]) -> PipeliningOptions:
-    given = _accumulation(options)
-    mapping = given.pop("device_mapping", None)
-    return PipeliningOptions(**given, device_mapping=None if mapping is None else tuple(mapping))
+    arguments = _accumulation(options)
+    mapping = arguments.pop("device_mapping", None)
+    return PipeliningOptions(
+        **arguments, device_mapping=None if mapping is None else tuple(mapping)
+    )
 
 
 def _changed(options: Any, names: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -119,11 +123,11 @@ def _unkept(options: Any, names: tuple[str, ...]) -> list[str]:
 
 
 def _accumulation(options: Mapping[str, Any]) -> dict[str, Any]:
-    given = dict(options)
-    if "reduction_method" in given:
-        method = given["reduction_method"]
-        given["reduction_method"] = GradientAccumulationReductionMethod.parse(method)
-    return given
+    arguments = dict(options)
+    if "reduction_method" in arguments:
+        method = arguments["reduction_method"]
+        arguments["reduction_method"] = GradientAccumulationReductionMethod.parse(method)
+    return arguments
 
 
 def _stages(model: StatefulModel) -> list[int | None] | None:

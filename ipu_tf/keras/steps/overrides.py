@@ -77,8 +77,8 @@ def needed_arguments(model: StatefulModel) -> list[str]:
     """Returns the arguments that the `call` of a model needs beside its inputs and `training`."""
     own = list(inspect.signature(model.call).parameters.values())[1:]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [p for p in own if p.kind in positional and p.default is inspect.Parameter.empty]
-    return [parameter.name for parameter in needed if parameter.name not in _GIVEN_BY_KERAS]
+    parameters = [p for p in own if p.kind in positional and p.default is inspect.Parameter.empty]
+    return [parameter.name for parameter in parameters if parameter.name not in _GIVEN_BY_KERAS]
 
 
 def check_call_arguments(model: StatefulModel, method: str) -> None:
@@ -130,11 +130,11 @@ def check_optimizer(optimizer: OptimizerAdapter | None, model_name: str) -> None
         ValueError: The optimizer, or one that it wraps, defines its own `minimize` without an
             `apply_gradients` that updates alike.
     """
-    found = None if optimizer is None else optimizer.class_that_updates_in_minimize
-    if found is not None:
+    owner = None if optimizer is None else optimizer.class_that_updates_in_minimize
+    if owner is not None:
         raise ValueError(
             f"The optimizer of model '{model_name}' must not override OptimizerV2.minimize: "
             "with gradient accumulation, replication or pipelining the loop computes the "
             "gradients and calls `apply_gradients`. Override `update_step` instead. "
-            f"Received: {found}."
+            f"Received: {owner}."
         )

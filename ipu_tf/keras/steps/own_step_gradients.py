@@ -47,12 +47,12 @@ def gradients_of_own_step(
         RuntimeError: The step does not update weights once, by the optimizer of the model.
     """
     compiled = step_scopes.optimizer_of(model)
-    held = _Held()
+    updates = _Held()
 
     def holding(optimizer: OptimizerAdapter) -> contextlib.AbstractContextManager[None]:
         def hold(pairs: Sequence[tuple[Gradient, Weight]]) -> None:
-            held.optimizers.append(optimizer)
-            held.pairs.append(pairs)
+            updates.optimizers.append(optimizer)
+            updates.pairs.append(pairs)
 
         return optimizer.holding_updates(hold)
 
@@ -60,22 +60,22 @@ def gradients_of_own_step(
         for optimizer in model.optimizers:
             stack.enter_context(holding(optimizer))
         logs = step(batch)
-    if [optimizer.stock for optimizer in held.optimizers] != [compiled.stock]:
-        names = [type(optimizer.stock).__name__ for optimizer in held.optimizers]
+    if [optimizer.stock for optimizer in updates.optimizers] != [compiled.stock]:
+        names = [type(optimizer.stock).__name__ for optimizer in updates.optimizers]
         raise _not_once(model, f"updates by {', '.join(names)}" if names else "no update")
-    return _in_order(model, held.pairs[0]), logs
+    return _in_order(model, updates.pairs[0]), logs
 
 
 def _in_order(model: ModelAdapter, pairs: Sequence[tuple[Gradient, Weight]]) -> list[Gradient]:
     values = model.variables_of(model.trainable_weights)
-    found: dict[int, Gradient] = {}
+    gradients: dict[int, Gradient] = {}
     for gradient, weight in pairs:
         (value,) = model.variables_of([weight])
-        if id(value) in found or all(value is not other for other in values):
-            times = "twice" if id(value) in found else "which the model does not train"
+        if id(value) in gradients or all(value is not other for other in values):
+            times = "twice" if id(value) in gradients else "which the model does not train"
             raise _not_once(model, f"an update of '{weight.name}', {times}")
-        found[id(value)] = gradient
-    return [found.get(id(value)) for value in values]
+        gradients[id(value)] = gradient
+    return [gradients.get(id(value)) for value in values]
 
 
 def _not_once(model: ModelAdapter, received: str) -> RuntimeError:

@@ -51,16 +51,16 @@ def trace_training(
     check_batch_size(batch_size)
     with (
         configuration.borrowed_device(estimated_device(config)),
-        device_programs.capturing() as found,
+        device_programs.capturing() as steps,
     ):
         # A scope cannot be inside another one, and the caller may be in the model's.
         strategy = model.distribute_strategy
         specs = step_specs.input_specs(model, batch_size, inputs)
-        with strategy.scope(), placeholder_variables(), trainable(model, ours=False) as known:
-            made, notes = known
-            data = training_data(made, specs, targets, batch_size)
-            DeviceStep(strategy, adapter_of(made), accumulation).trace(data)
-    return found[0], notes
+        with strategy.scope(), placeholder_variables(), trainable(model, ours=False) as traced:
+            traced_model, notes = traced
+            data = training_data(traced_model, specs, targets, batch_size)
+            DeviceStep(strategy, adapter_of(traced_model), accumulation).trace(data)
+    return steps[0], notes
 
 
 def check_batch_axis(batch_axis: object) -> None:

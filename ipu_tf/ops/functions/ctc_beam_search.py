@@ -96,11 +96,11 @@ def _advanced(beams: Beams, log_probs: tf.Tensor, blank: int) -> Beams:
     stay_label = tf.where(last >= 0, beams.label + again, IMPOSSIBLE)
     # It grows by another label, or by the same one after a blank.
     is_last = tf.equal(labels, last[..., tf.newaxis])
-    grown = (
+    extension = (
         tf.where(is_last, beams.blank[..., tf.newaxis], total[..., tf.newaxis])
         + log_probs[:, tf.newaxis]
     )
-    grown = tf.where(tf.equal(labels, blank), IMPOSSIBLE, grown)
+    extension = tf.where(tf.equal(labels, blank), IMPOSSIBLE, extension)
 
     # If it grows into another kept sequence, both become one.
     same = tf.reduce_all(
@@ -108,26 +108,26 @@ def _advanced(beams: Beams, log_probs: tf.Tensor, blank: int) -> Beams:
     )
     alive = tf.logical_and(last >= 0, total > IMPOSSIBLE / 2)
     is_child = tf.logical_and(same, alive[:, tf.newaxis])
-    into = tf.gather(grown, tf.maximum(last, 0), axis=2, batch_dims=1)
-    joined = tf.reduce_logsumexp(tf.where(is_child, into, IMPOSSIBLE), axis=1)
-    stay_label = log_sum(stay_label, joined)
+    into = tf.gather(extension, tf.maximum(last, 0), axis=2, batch_dims=1)
+    way_in = tf.reduce_logsumexp(tf.where(is_child, into, IMPOSSIBLE), axis=1)
+    stay_label = log_sum(stay_label, way_in)
     kept_already = tf.reduce_any(
         tf.logical_and(is_child[..., tf.newaxis], is_last[:, tf.newaxis]),
         axis=2,
     )
-    grown = tf.reshape(tf.where(kept_already, IMPOSSIBLE, grown), [-1, width * classes])
+    extension = tf.reshape(tf.where(kept_already, IMPOSSIBLE, extension), [-1, width * classes])
 
-    candidates = tf.concat([log_sum(stay_blank, stay_label), grown], axis=1)
-    values, chosen = tf.math.top_k(candidates, width)
-    grows = chosen >= width
-    parent = tf.where(grows, (chosen - width) // classes, chosen)
+    candidates = tf.concat([log_sum(stay_blank, stay_label), extension], axis=1)
+    values, indices = tf.math.top_k(candidates, width)
+    grows = indices >= width
+    parent = tf.where(grows, (indices - width) // classes, indices)
     of_parent = Beams(
         *(
             tf.gather(each, parent, batch_dims=1)
             for each in (beams.labels, beams.lengths, stay_blank, stay_label)
         )
     )
-    new = tf.where(grows, (chosen - width) % classes, -1)[..., tf.newaxis]
+    new = tf.where(grows, (indices - width) % classes, -1)[..., tf.newaxis]
     here = tf.equal(tf.range(beams.labels.shape[2]), of_parent.lengths[..., tf.newaxis])
     return Beams(
         labels=tf.where(tf.logical_and(here, new >= 0), new, of_parent.labels),

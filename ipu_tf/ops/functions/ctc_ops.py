@@ -156,9 +156,9 @@ def _losses(
         index, log_probs_of_step = inputs
         skipped = tf.where(may_skip, _shifted(alpha, 2), IMPOSSIBLE)
         ways = tf.stack([alpha, _shifted(alpha, 1), skipped])
-        reached = tf.reduce_logsumexp(ways, axis=0)
-        reached = reached + tf.gather(log_probs_of_step, states, batch_dims=1)
-        return tf.where((index < data_length)[:, tf.newaxis], reached, alpha)
+        alpha_of_step = tf.reduce_logsumexp(ways, axis=0)
+        alpha_of_step = alpha_of_step + tf.gather(log_probs_of_step, states, batch_dims=1)
+        return tf.where((index < data_length)[:, tf.newaxis], alpha_of_step, alpha)
 
     # As if in the first blank before the first step, which leads to that blank or the first label.
     start = tf.one_hot(tf.zeros_like(label_length), states.shape[1], 0.0, IMPOSSIBLE)
@@ -176,8 +176,8 @@ def _losses(
 def _states(labels: tf.Tensor, label_length: tf.Tensor, blank: int) -> tf.Tensor:
     """Returns labels with blanks before, between and after them, [batch, 2 * labels + 1]."""
     count = labels.shape[1]
-    known = tf.where(tf.sequence_mask(label_length, count), labels, blank)
-    pairs = tf.stack([tf.fill(tf.shape(known), blank), known], axis=2)
+    labels_within_length = tf.where(tf.sequence_mask(label_length, count), labels, blank)
+    pairs = tf.stack([tf.fill(tf.shape(labels_within_length), blank), labels_within_length], axis=2)
     states = tf.pad(tf.reshape(pairs, [-1, 2 * count]), [[0, 0], [0, 1]], constant_values=blank)
     return tf.ensure_shape(states, [labels.shape[0], 2 * count + 1])
 

@@ -321,9 +321,9 @@ def _rows(table: tf.Variable, indices: tf.Tensor, name: str) -> tf.Tensor:
                 f"Received: numbers of rows from {tf.reduce_min(rows)} to {tf.reduce_max(rows)}."
             ) from error
 
-    found = _on_host(gather, [table], [indices], table.dtype, name)
+    values = _on_host(gather, [table], [indices], table.dtype, name)
     # Loops and conditions keep the shape of an op, but not one that `set_shape` gives.
-    return tf.ensure_shape(found, [*indices.shape, table.shape[1]])
+    return tf.ensure_shape(values, [*indices.shape, table.shape[1]])
 
 
 def _on_host(

@@ -69,10 +69,10 @@ class VariableScope:
         self._name, self._is_given = "", False
         if not _builds_v1_graph():
             outer = tf.compat.v1.get_variable_scope().name
-            given = scope if isinstance(scope, str) else getattr(scope, "name", None)
-            name = f"{outer}/{given or default}" if outer else given or default
-            self._name = name if given or trace is None else trace.unique(name)
-            self._is_given = bool(given)
+            scope_name = scope if isinstance(scope, str) else getattr(scope, "name", None)
+            name = f"{outer}/{scope_name or default}" if outer else scope_name or default
+            self._name = name if scope_name or trace is None else trace.unique(name)
+            self._is_given = bool(scope_name)
 
     @contextlib.contextmanager
     def opened(self, values: list[tf.Tensor]) -> Iterator[None]:
@@ -122,13 +122,14 @@ class VariableScope:
             with eagerly_outside_of_functions():  # Other traces use the variable, too.
                 value = tf.cast(initializer(shape, dtype=dtype), dtype)
                 self._variables[whole] = tf.Variable(value, trainable=trainable, name=name)
-        found = self._variables[whole]
-        if tuple(found.shape) != tuple(shape) or found.dtype != dtype:
+        variable = self._variables[whole]
+        if tuple(variable.shape) != tuple(shape) or variable.dtype != dtype:
             raise ValueError(
-                f"Variable '{whole}' has {found.dtype.name}{found.shape}, and another call of its "
-                f"name asks for {dtype.name}{tuple(shape)}. Give each call a `scope` of its own."
+                f"Variable '{whole}' has {variable.dtype.name}{variable.shape}, and another call "
+                f"of its name asks for {dtype.name}{tuple(shape)}. Give each call a `scope` of its "
+                "own."
             )
-        return found
+        return variable
 
 
 def _builds_v1_graph() -> bool:

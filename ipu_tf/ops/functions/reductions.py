@@ -33,7 +33,7 @@ def reduction_of(name: str, op: str, without: Iterable[str] = ()) -> str:
     Raises:
         ValueError: There is no such reduction.
     """
-    known = {key: value for key, value in _REDUCTIONS.items() if value not in without}
-    if name not in known:
-        raise ValueError(f"{op}: `op` must be one of {', '.join(known)}. Received: {name!r}.")
-    return known[name]
+    operations = {key: value for key, value in _REDUCTIONS.items() if value not in without}
+    if name not in operations:
+        raise ValueError(f"{op}: `op` must be one of {', '.join(operations)}. Received: {name!r}.")
+    return operations[name]

@@ -138,11 +138,11 @@ def run(
     """
     parts = cell.prepared(inputs)
     steps, batch = inputs.shape[0], inputs.shape[1]
-    made = tf.TensorArray(
+    outputs_of_steps = tf.TensorArray(
         inputs.dtype, size=steps, element_shape=(batch, cell.weights.units), name="outputs"
     )
 
-    def body(number: tf.Tensor, made: Any, *states: tf.Tensor) -> Any:
+    def body(number: tf.Tensor, outputs_of_steps: Any, *states: tf.Tensor) -> Any:
         score = None if attention is None else attention[number]
         outputs, after = cell.step(parts[number], states, score)
         if lengths is not None:
@@ -151,15 +151,15 @@ def run(
             after = tuple(
                 tf.where(is_inside, new, old) for new, old in zip(after, states, strict=True)
             )
-        return (number + 1, made.write(number, outputs), *after)
+        return (number + 1, outputs_of_steps.write(number, outputs), *after)
 
-    _, made, *after = tf.while_loop(
+    _, outputs_of_steps, *after = tf.while_loop(
         lambda number, *_: number < steps,
         body,
-        (tf.constant(0), made, *states),
+        (tf.constant(0), outputs_of_steps, *states),
         maximum_iterations=steps,
     )
-    return made.stack(), tuple(after)
+    return outputs_of_steps.stack(), tuple(after)
 
 
 def _product(inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:

@@ -59,26 +59,28 @@ def ipu_stateful_gradient_accumulate(
         )
     scope = VariableScope(name, "GradientAccumulator")
     with scope.opened([input]):
-        kept = scope.variable("sum", input.shape.as_list(), input.dtype, tf.zeros, trainable=False)
+        sum_variable = scope.variable(
+            "sum", input.shape.as_list(), input.dtype, tf.zeros, trainable=False
+        )
         step = scope.variable("step", (), tf.int32, tf.zeros, trainable=False)
-        number, total = step.read_value(), kept.read_value() + input
+        number, total = step.read_value(), sum_variable.read_value() + input
         is_done = tf.equal(number, num_mini_batches - 1)
         zeros = tf.zeros_like(total)
         with tf.control_dependencies([number, total]):
             changes = [
-                kept.assign(tf.where(is_done, zeros, total)),
+                sum_variable.assign(tf.where(is_done, zeros, total)),
                 step.assign(tf.where(is_done, 0, number + 1)),
             ]
         with tf.control_dependencies(changes):
             result = tf.where(is_done, total, zeros)
     graph = tf.compat.v1.get_default_graph()
     # A collection would be written to the meta graphs of savers.
-    known = (*accumulations_in(graph), Accumulation(result, is_done, num_mini_batches))
-    setattr(graph, _OF_GRAPH, known)
+    accumulations = (*accumulations_in(graph), Accumulation(result, is_done, num_mini_batches))
+    setattr(graph, _OF_GRAPH, accumulations)
     return result
 
 
 def accumulations_in(graph: tf.Graph) -> tuple[Accumulation, ...]:
     """Returns the accumulations that a graph has."""
-    found: tuple[Accumulation, ...] = getattr(graph, _OF_GRAPH, ())
-    return found
+    accumulations: tuple[Accumulation, ...] = getattr(graph, _OF_GRAPH, ())
+    return accumulations

@@ -53,8 +53,8 @@ def _batch_labels(tensor: tf.Tensor, product: tf.Tensor) -> str:
 
 
 def _without_ones(tensor: tf.Tensor) -> tf.Tensor:
-    kept = [extent for extent in _leading(tensor) if extent > 1]
-    return tf.reshape(tensor, [*kept, *tensor.shape[-2:]])
+    extents = [extent for extent in _leading(tensor) if extent > 1]
+    return tf.reshape(tensor, [*extents, *tensor.shape[-2:]])
 
 
 def _leading(tensor: tf.Tensor) -> Sequence[int]:

@@ -114,8 +114,8 @@ def _matmul_gradients(
 
 def _unbroadcast(grad: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
     """Returns `grad` summed over the batch dimensions that were broadcast from `shape`."""
-    missing = len(grad.shape) - len(shape)
-    grad = tf.reduce_sum(grad, axis=list(range(missing))) if missing else grad
+    extra_axes = len(grad.shape) - len(shape)
+    grad = tf.reduce_sum(grad, axis=list(range(extra_axes))) if extra_axes else grad
     stretched = [i for i, size in enumerate(shape[:-2]) if size == 1 and grad.shape[i] != 1]
     return tf.reduce_sum(grad, axis=stretched, keepdims=True) if stretched else grad
 

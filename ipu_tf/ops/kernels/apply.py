@@ -47,9 +47,9 @@ def tile_op(
     twin = TWINS[stock]
     numerics = numerics or numerics_for(twin.family, config.device_configuration())
     shape = shape_of(stock, inputs, attributes, sizes=sizes, name=name)
-    chosen = plan_for(shape, numerics, plan, name or stock)
+    own_plan = plan_for(shape, numerics, plan, name or stock)
     function = getattr(library.load(), _snake_case(twin.tile_op))
-    own = tile_attributes(chosen, numerics, _EAGER_STREAM)
+    own = tile_attributes(own_plan, numerics, _EAGER_STREAM)
     operands = [list(inputs)] if stock in _LIST_OF_INPUTS else inputs
     return function(*operands, **attributes, **own, name=name or stock)
 

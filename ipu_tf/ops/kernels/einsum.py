@@ -68,15 +68,15 @@ def sizes_of(equation: str, left: list[int], right: list[int]) -> dict[str, int]
     sizes: dict[str, int] = {}
     ellipses = []
     for labels, shape in zip(inputs, (left, right), strict=True):
-        hidden = len(shape) - len(labels.replace(".", ""))
+        ellipsis_dims = len(shape) - len(labels.replace(".", ""))
         dims = list(shape)
         if "." in labels:
             at = labels.index(".")
-            ellipses.append(dims[at : at + hidden])
+            ellipses.append(dims[at : at + ellipsis_dims])
             product = 1
             for size in ellipses[-1]:
                 product *= size
-            dims[at : at + hidden] = [product]
+            dims[at : at + ellipsis_dims] = [product]
         for label, size in zip(labels, dims, strict=True):
             if sizes.setdefault(label, size) != size and label != ".":
                 raise ValueError(

@@ -123,9 +123,9 @@ def require_ipus(ipus: int) -> None:
         MoreIpusNeeded: The trace assumed fewer; `strategy.run` begins it once more.
     """
     trace = _CURRENT.get()
-    needed = 1 << math.ceil(math.log2(ipus))
-    if trace is not None and needed > trace.ipus:
-        raise MoreIpusNeeded(needed)
+    ipus_of_power = 1 << math.ceil(math.log2(ipus))
+    if trace is not None and ipus_of_power > trace.ipus:
+        raise MoreIpusNeeded(ipus_of_power)
 
 
 @contextlib.contextmanager

@@ -85,10 +85,10 @@ def plan_for(shape: OpShape, numerics: TileNumerics, plan: Plan | None, op: str)
     """
     if plan is None:
         return numerics.planned(shape, op)
-    wanted = MatMulPlan if shape.op == "matmul" else ConvPlan
-    if not isinstance(plan, wanted):
+    plan_type = MatMulPlan if shape.op == "matmul" else ConvPlan
+    if not isinstance(plan, plan_type):
         raise ValueError(
-            f"'{op}' takes a {wanted.__name__} as its plan. Received: {type(plan).__name__}."
+            f"'{op}' takes a {plan_type.__name__} as its plan. Received: {type(plan).__name__}."
         )
     check(
         plan,

@@ -95,19 +95,19 @@ def user_op(
     except UserOpError as error:
         raise ValueError(f"{op.name}: {error}") from error
     has_output = (True,) * len(specs) if program is None else program.has_output
-    made = [spec for spec, has in zip(specs, has_output, strict=True) if has]
+    output_specs = [spec for spec, has in zip(specs, has_output, strict=True) if has]
     call = library.load().ipu_stateless_user_op if is_stateless else library.load().ipu_user_op
     results = call(
         inputs=inputs,
-        Tout=[spec.dtype for spec in made],
-        output_shapes=[spec.shape for spec in made],
+        Tout=[spec.dtype for spec in output_specs],
+        output_shapes=[spec.shape for spec in output_specs],
         call=_key_of(op),
         program=UNKNOWN if program is None else _key_of_program(program, _sizes(inputs)),
         label=op.call.label,
         name=op.call.label,
     )
-    found = iter(results if made else ())
-    return [next(found) if has else None for has in has_output]
+    values = iter(results if output_specs else ())
+    return [next(values) if has else None for has in has_output]
 
 
 def _program(
@@ -194,19 +194,19 @@ def _gradient(op: tf.Operation, *upstream: tf.Tensor | None) -> list[tf.Tensor |
         raise LookupError(f"{forward.name} is a gradient, and has none itself.")
     outputs = list(op.outputs)
     gradients = [
-        tf.zeros_like(output) if given is None else tf.convert_to_tensor(given)
-        for output, given in zip(outputs, upstream, strict=True)
+        tf.zeros_like(output) if grad is None else tf.convert_to_tensor(grad)
+        for output, grad in zip(outputs, upstream, strict=True)
     ]
     inputs = list(op.inputs)
-    given = [*gradients, *outputs, *inputs]
-    found: dict[int, tf.Tensor | None] = {}
+    operands = [*gradients, *outputs, *inputs]
+    gradient_of_inputs: dict[int, tf.Tensor | None] = {}
     for group in _groups(forward):
         specs = [tf.TensorSpec(inputs[index].shape, inputs[index].dtype) for index in group]
         backward = forward.gradient(group[0] if forward.separate_gradients else 0)
-        made = user_op(backward, given, specs, len(outputs))
-        found.update(zip(group, made, strict=True))
+        group_gradients = user_op(backward, operands, specs, len(outputs))
+        gradient_of_inputs.update(zip(group, group_gradients, strict=True))
     return [
-        found.get(index) if tensor.dtype.is_floating else None
+        gradient_of_inputs.get(index) if tensor.dtype.is_floating else None
         for index, tensor in enumerate(inputs)
     ]
 

@@ -109,8 +109,8 @@ def _partial(op: PlannedOp, plan: Plan, ranges: Ranges, rounder: TileRounder | N
     for run in op.runs(ranges):
         for begin in range(0, len(run), plan.grain):
             for tap in run[begin : begin + plan.grain]:
-                added = accumulator + tap.left * tap.right
-                accumulator = np.where(tap.formed, added, accumulator)
+                total = accumulator + tap.left * tap.right
+                accumulator = np.where(tap.formed, total, accumulator)
             if rounder is not None:
                 accumulator = rounder(accumulator)
     return accumulator

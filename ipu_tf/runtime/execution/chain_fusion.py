@@ -11,76 +11,76 @@ import tensorflow as tf
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph
 
 
-def fuse_difference(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_difference(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses what follows a difference: the gradient of a softmax, or a product with a scalar.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type Sub.
     """
-    use = joined.only_use(op.outputs[0])
+    use = graph.only_use(op.outputs[0])
     if use is None or use.op.type != "Mul" or op.outputs[0].dtype != tf.float32:
         return
     other = use.op.inputs[1 - use.index]
     if other.shape.rank == 0:
-        _fuse_scaled_difference(joined, op, use.op, other)
+        _fuse_scaled_difference(graph, op, use.op, other)
     else:
-        _fuse_softmax_gradient(joined, op, use.op, other)
+        _fuse_softmax_gradient(graph, op, use.op, other)
 
 
 def _fuse_scaled_difference(
-    joined: FusionGraph, op: tf.Operation, last: tf.Operation, factor: tf.Tensor
+    graph: FusionGraph, op: tf.Operation, last: tf.Operation, factor: tf.Tensor
 ) -> None:
     a, b = op.inputs
     if not _same_known_shape(a, b) or a.shape.rank == 0:
         return
-    square = a.op.type == "Square" and joined.only_use(a) is not None
-    fused = joined.create(
+    square = a.op.type == "Square" and graph.only_use(a) is not None
+    fused_op = graph.create(
         "IpuScaledDifference",
         last,
         [a.op.inputs[0] if square else a, b, factor],
         square=tf.compat.v1.AttrValue(b=square),
     )
-    joined.replace(last.outputs[0], fused.outputs[0])
+    graph.replace(last.outputs[0], fused_op.outputs[0])
 
 
 def _fuse_softmax_gradient(
-    joined: FusionGraph, op: tf.Operation, last: tf.Operation, softmax: tf.Tensor
+    graph: FusionGraph, op: tf.Operation, last: tf.Operation, softmax: tf.Tensor
 ) -> None:
     grad, sums = op.inputs
-    is_sum = sums.op.type == "Sum" and sums.op.get_attr("keep_dims") and joined.only_use(sums)
+    is_sum = sums.op.type == "Sum" and sums.op.get_attr("keep_dims") and graph.only_use(sums)
     if not is_sum or not _same_known_shape(grad, softmax) or grad.shape.rank == 0:
         return
     product, axes = sums.op.inputs
     is_last = tf.get_static_value(axes) in (-1, grad.shape.rank - 1)
-    if product.op.type != "Mul" or joined.only_use(product) is None or not is_last:
+    if product.op.type != "Mul" or graph.only_use(product) is None or not is_last:
         return
     if {id(factor) for factor in product.op.inputs} == {id(grad), id(softmax)}:
-        fused = joined.create("IpuSoftmaxGrad", last, [softmax, grad])
-        joined.replace(last.outputs[0], fused.outputs[0])
+        fused_op = graph.create("IpuSoftmaxGrad", last, [softmax, grad])
+        graph.replace(last.outputs[0], fused_op.outputs[0])
 
 
-def fuse_adam_step(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_adam_step(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses `mean * rate / (sqrt(square) + epsilon)`.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type RealDiv.
     """
     scaled, total = op.inputs
     if scaled.op.type != "Mul" or total.op.type != "AddV2" or scaled.dtype != tf.float32:
         return
-    if joined.only_use(scaled) is None or joined.only_use(total) is None:
+    if graph.only_use(scaled) is None or graph.only_use(total) is None:
         return
     mean, rate = _with_scalar_last(scaled.op)
     root, epsilon = _with_scalar_last(total.op)
-    if root.op.type != "Sqrt" or joined.only_use(root) is None:
+    if root.op.type != "Sqrt" or graph.only_use(root) is None:
         return
     square = root.op.inputs[0]
     scalars = rate.shape.rank == epsilon.shape.rank == 0
     if scalars and _same_known_shape(mean, square) and mean.shape.rank != 0:
-        fused = joined.create("IpuAdamStep", op, [mean, square, rate, epsilon])
-        joined.replace(op.outputs[0], fused.outputs[0])
+        fused_op = graph.create("IpuAdamStep", op, [mean, square, rate, epsilon])
+        graph.replace(op.outputs[0], fused_op.outputs[0])
 
 
 def _with_scalar_last(op: tf.Operation) -> tuple[tf.Tensor, tf.Tensor]:

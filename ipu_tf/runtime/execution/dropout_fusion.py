@@ -17,67 +17,67 @@ _PHILOX = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.AUTO_SELECT.val
 """Algorithms whose numbers are Philox's on a CPU."""
 
 
-def fuse_mask(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_mask(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses the comparison of uniform random numbers with the op that draws them.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type GreaterEqual.
     """
     numbers, rate = op.inputs[0], _constant(op.inputs[1])
     if rate is None or op.inputs[1].shape.rank != 0 or not 0 <= rate <= 1:
         return
-    source = _uniform(joined, numbers)
+    source = _uniform(graph, numbers)
     if source is None:
         return
     _, key, counter, _ = source.inputs
-    fused = joined.create(
+    fused_op = graph.create(
         "IpuDropoutMask",
         op,
         [key, counter],
         rate=tf.compat.v1.AttrValue(f=rate),
         shape=tf.compat.v1.AttrValue(shape=numbers.shape.as_proto()),
     )
-    joined.replace(op.outputs[0], fused.outputs[0])
+    graph.replace(op.outputs[0], fused_op.outputs[0])
 
 
-def fuse_product_then_selection(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_product_then_selection(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses `where(mask, x * scale, 0)`, the dropout itself.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type SelectV2.
     """
     product = op.inputs[1].op
     if product.type == "Mul" and _keeps_or_zero(op):
-        _fuse_scale(joined, op, mask=op.inputs[0], factors=product.inputs)
+        _fuse_scale(graph, op, mask=op.inputs[0], factors=product.inputs)
 
 
-def fuse_selection_then_product(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_selection_then_product(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses `where(mask, x, 0) * scale`, the gradient of dropout.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type Mul.
     """
     for value, scale in (op.inputs, op.inputs[::-1]):
         selection = value.op
         if selection.type == "SelectV2" and _keeps_or_zero(selection):
             factors = (selection.inputs[1], scale)
-            _fuse_scale(joined, op, mask=selection.inputs[0], factors=factors)
+            _fuse_scale(graph, op, mask=selection.inputs[0], factors=factors)
             return
 
 
 def _fuse_scale(
-    joined: FusionGraph, op: tf.Operation, *, mask: tf.Tensor, factors: tuple[tf.Tensor, ...]
+    graph: FusionGraph, op: tf.Operation, *, mask: tf.Tensor, factors: tuple[tf.Tensor, ...]
 ) -> None:
     for value, scale in (factors, factors[::-1]):
         factor = _constant(scale) if scale.shape.rank == 0 else None
         # Such a factor times zero is zero, so the order of the two does not matter.
         if factor is None or not 0 < factor < math.inf or value.shape != mask.shape:
             continue
-        fused = joined.create("IpuMaskedScale", op, [value, mask, scale])
-        joined.replace(op.outputs[0], fused.outputs[0])
+        fused_op = graph.create("IpuMaskedScale", op, [value, mask, scale])
+        graph.replace(op.outputs[0], fused_op.outputs[0])
         return
 
 
@@ -92,18 +92,18 @@ def _keeps_or_zero(selection: tf.Operation) -> bool:
     )
 
 
-def _uniform(joined: FusionGraph, numbers: tf.Tensor) -> tf.Operation | None:
+def _uniform(graph: FusionGraph, numbers: tf.Tensor) -> tf.Operation | None:
     """Returns the op of random numbers that are uniform in [0, 1) and read only here."""
     steps = ("AddV2", 0.0), ("Mul", 1.0)
     for op_type, neutral in steps:
-        if joined.only_use(numbers) is None:
+        if graph.only_use(numbers) is None:
             return None
         if numbers.op.type == op_type:
             if _constant(numbers.op.inputs[1]) != neutral:
                 return None
             numbers = numbers.op.inputs[0]
     source = numbers.op
-    if source.type != "StatelessRandomUniformV2" or joined.only_use(numbers) is None:
+    if source.type != "StatelessRandomUniformV2" or graph.only_use(numbers) is None:
         return None
     algorithm = tf.get_static_value(source.inputs[3])
     is_known = algorithm is not None and int(algorithm) in _PHILOX

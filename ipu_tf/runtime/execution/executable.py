@@ -133,13 +133,13 @@ class ExecutableCache:
         """
         target = _target_of(fn)
         key = (target.key, configuration, scopes.current(), jit_compiles(fn))
-        found = self._executables.get(key)
-        if found is None:
-            found = self._executables[key] = _traceable(fn, target, self._body)
+        executable = self._executables.get(key)
+        if executable is None:
+            executable = self._executables[key] = _traceable(fn, target, self._body)
             for part in (target.function(), target.owner and target.owner()):
                 if part is not None:
                     weakref.finalize(part, self._executables.pop, key, None).atexit = False
-        return found
+        return executable
 
 
 def _traceable(fn: Any, target: _Target, body: Body) -> tf.types.experimental.PolymorphicFunction:

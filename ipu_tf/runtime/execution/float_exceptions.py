@@ -94,10 +94,10 @@ def _described(
     traced = _traced.get(number)
     if traced is None:
         return ""
-    found = _fault(traced, op_name, op_type, cast("Fault", what), operands, results)
+    fault = _fault(traced, op_name, op_type, cast("Fault", what), operands, results)
     if not traced.program.nonfinite:
-        traced.program.nonfinite.append(found)
-    return f" {found}"
+        traced.program.nonfinite.append(fault)
+    return f" {fault}"
 
 
 def _fault(

@@ -149,13 +149,13 @@ def watched(
         apart: Handles of variables that are looked at apart.
     """
     flat = tf.nest.flatten(outputs, expand_composites=True)
-    changed = [
+    changed_variables = [
         tf.raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype)
         for handle, value in replay.snapshots.values.values()
         if is_checked(value) and not any(handle is one for one in apart)
     ]
     results = [tensor for tensor in flat if tf.is_tensor(tensor) and is_checked(tensor)]
-    return [*results, *changed]
+    return [*results, *changed_variables]
 
 
 def watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Operation:
@@ -176,8 +176,8 @@ def watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Op
     def replayed() -> tf.Tensor:
         return _replayed(replay, [run, replica], log)
 
-    done: tf.Tensor = tf.cond(is_first, replayed, lambda: tf.constant(0))
-    return done.op
+    replay_run: tf.Tensor = tf.cond(is_first, replayed, lambda: tf.constant(0))
+    return replay_run.op
 
 
 def is_checked(tensor: tf.Tensor | tf.TensorSpec) -> bool:
@@ -196,15 +196,15 @@ def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Te
         before = [
             tf.raw_ops.AssignVariableOp(resource=handle, value=value) for handle, value in variables
         ]
-    known = [] if log.scale is None else [log.scale]
-    known += [tensor for tensor in region.inputs if tensor.dtype.is_floating]
+    scales = [] if log.scale is None else [log.scale]
+    scales += [tensor for tensor in region.inputs if tensor.dtype.is_floating]
     states = [value for _, value in variables if value.dtype.is_floating]
-    log.inputs = tuple(tensor.name for tensor in (*known, *states))
+    log.inputs = tuple(tensor.name for tensor in (*scales, *states))
     with tf.control_dependencies(before):
         back = {**replay.state, "records": replay.snapshots.records}
         rewound = library.load().ipu_rewind(back=True, **back)
     with tf.control_dependencies([rewound]):
-        begin = tf.numpy_function(log, [BEGIN, *run, *known, *states], [])
+        begin = tf.numpy_function(log, [BEGIN, *run, *scales, *states], [])
     begin = begin if isinstance(begin, tf.Operation) else begin.op
     with tf.control_dependencies([begin]):
         call = _checked_call(replay, log, begin.get_attr("token"))
@@ -213,11 +213,11 @@ def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Te
             tf.raw_ops.AssignVariableOp(resource=handle, value=value)
             for (handle, _), value in zip(variables, after, strict=True)
         ]
-    changed = [number for number, (_, value) in enumerate(variables) if is_checked(value)]
+    changed_numbers = [number for number, (_, value) in enumerate(variables) if is_checked(value)]
     results = [number for number, tensor in enumerate(region.outputs) if is_checked(tensor)]
     log.results = tuple(results)
-    log.changed = tuple(replay.argument_of(variables[number][0]) for number in changed)
-    values = [*(call.outputs[number] for number in results), *(after[n] for n in changed)]
+    log.changed = tuple(replay.argument_of(variables[number][0]) for number in changed_numbers)
+    values = [*(call.outputs[number] for number in results), *(after[n] for n in changed_numbers)]
     with tf.control_dependencies([call, *restored]):  # It may change no variable.
         forth = library.load().ipu_rewind(back=False, **replay.state)
     with tf.control_dependencies([forth]):
@@ -437,39 +437,39 @@ class ReplayLog:
         }
 
     def _place(
-        self, checked: CheckedOp, shape: Sequence[int], position: Sequence[int]
+        self, op: CheckedOp, shape: Sequence[int], position: Sequence[int]
     ) -> dict[str, Any]:
         """Returns the fields of a `NonFinite` that say where the device computes an operation."""
 
         def neighbours() -> tuple[Neighbours, Neighbours] | None:
             if self.checks is None:
                 return None
-            flow, function = self.checks.flow, checked.function
+            flow, function = self.checks.flow, op.function
             return flow.readers(function), flow.read_by(function)
 
-        place = self._places.of_joined(checked.name, shape, position, neighbours)
+        place = self._places.of_joined(op.name, shape, position, neighbours)
         return {} if place is None else dataclasses.asdict(place)
 
     def _of(self, cause: Cause, run: ReplayedRun) -> NonFinite:
-        found, later = cause.found, cause.made_nan
-        name, nan_op = found.checked.name, "" if later is None else later.checked.name
-        wrong = next(one for one in found.results if one.nans or one.infinities)
+        cause_event, later = cause.found, cause.made_nan
+        name, nan_op = cause_event.checked.name, "" if later is None else later.checked.name
+        wrong = next(one for one in cause_event.results if one.nans or one.infinities)
         return NonFinite(
             program=self._name,
-            **self._moment(run, found.iterations),
-            fault=found.fault,
+            **self._moment(run, cause_event.iterations),
+            fault=cause_event.fault,
             op=name,
-            op_type=found.checked.op_type,
+            op_type=cause_event.checked.op_type,
             layer=self._layers.layer_or_scope(name),
-            operands=found.operands,
-            results=found.results,
-            position=found.position,
-            around=found.around,
+            operands=cause_event.operands,
+            results=cause_event.results,
+            position=cause_event.position,
+            around=cause_event.around,
             nan_op=nan_op,
             nan_layer=self._layers.layer_or_scope(nan_op),
             handled=self._handled is not None,
             loss_scale=run.loss_scale,
-            **self._place(found.checked, wrong.shape, found.position),
+            **self._place(cause_event.checked, wrong.shape, cause_event.position),
         )
 
 

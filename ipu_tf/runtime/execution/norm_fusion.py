@@ -16,80 +16,80 @@ import tensorflow as tf
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse
 
 
-def fuse_moments(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_moments(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses the mean of each channel with its variance.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type SquaredDifference.
     """
     x, mean = op.inputs[0], _passed_on(op.inputs[1])
-    use = joined.only_use(op.outputs[0])
+    use = graph.only_use(op.outputs[0])
     if use is None or use.op.type != "Mean" or mean.op.type != "Mean":
         return
     variance = use.op
     same = mean.op.inputs[0] is x and _keeps_dims(mean.op) == _keeps_dims(variance)
     if not same or not _reduces_rows(mean.op) or not _reduces_rows(variance):
         return
-    fused = joined.create("IpuMoments", variance, [x], **_reduction(variance))
-    joined.replace(mean, fused.outputs[0])
-    joined.replace(variance.outputs[0], fused.outputs[1])
+    fused_op = graph.create("IpuMoments", variance, [x], **_reduction(variance))
+    graph.replace(mean, fused_op.outputs[0])
+    graph.replace(variance.outputs[0], fused_op.outputs[1])
 
 
-def fuse_scale_and_shift(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses `x * scale + shift` of each channel, and the ReLU after it.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type AddV2.
     """
     for product, shift in (tuple(op.inputs), tuple(op.inputs)[::-1]):
         x_and_scale = _product_by_channels(product)
         if x_and_scale is None or not _is_vector_of(shift, product):
             continue
-        if joined.only_use(product) is None:
+        if graph.only_use(product) is None:
             continue
-        relu = joined.only_use(op.outputs[0])
+        relu = graph.only_use(op.outputs[0])
         is_relu = relu is not None and relu.op.type == "Relu"
         last = relu.op if relu is not None and is_relu else op
-        fused = joined.create(
+        fused_op = graph.create(
             "IpuScaleShift", op, [*x_and_scale, shift], relu=tf.compat.v1.AttrValue(b=is_relu)
         )
-        joined.replace(last.outputs[0], fused.outputs[0])
+        graph.replace(last.outputs[0], fused_op.outputs[0])
         return
 
 
-def fuse_sums(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_sums(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses the sum of each channel's gradients with that of their products with `x`.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type Sum.
     """
     product = op.inputs[0].op
-    if product.type != "Mul" or joined.only_use(op.inputs[0]) is None or not _reduces_rows(op):
+    if product.type != "Mul" or graph.only_use(op.inputs[0]) is None or not _reduces_rows(op):
         return
     if any(factor.shape != op.inputs[0].shape for factor in product.inputs):
         return
     for x, dy in (tuple(product.inputs), tuple(product.inputs)[::-1]):
-        sums = (use.op for use in joined.uses(dy) if _is_sum_like(use, op))
-        other = next((sum_ for sum_ in sums if not joined.is_replaced(sum_.outputs[0])), None)
+        sums = (use.op for use in graph.uses(dy) if _is_sum_like(use, op))
+        other = next((sum_ for sum_ in sums if not graph.is_replaced(sum_.outputs[0])), None)
         if other is not None:
-            fused = joined.create("IpuColumnDots", op, [x, dy], **_reduction(op))
-            joined.replace(other.outputs[0], fused.outputs[0])
-            joined.replace(op.outputs[0], fused.outputs[1])
+            fused_op = graph.create("IpuColumnDots", op, [x, dy], **_reduction(op))
+            graph.replace(other.outputs[0], fused_op.outputs[0])
+            graph.replace(op.outputs[0], fused_op.outputs[1])
             return
 
 
-def fuse_gradient(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses the gradient of what was normalized: by its values, their mean and their variance.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type AddN.
     """
     terms = list(op.inputs)
-    if len(terms) != 3 or any(joined.only_use(term) is None for term in terms):
+    if len(terms) != 3 or any(graph.only_use(term) is None for term in terms):
         return
     of_values = next(filter(None, map(_product_by_channels, terms)), None)
     of_variance = next(filter(None, map(_variance_term, terms)), None)
@@ -100,13 +100,13 @@ def fuse_gradient(joined: FusionGraph, op: tf.Operation) -> None:
     x = of_variance.x
     if x.shape != dy.shape:
         return
-    fused = joined.create(
+    fused_op = graph.create(
         "IpuNormGradient",
         op,
         [x, dy, scale, of_variance.mean, of_variance.gradient, of_mean],
         rows=tf.compat.v1.AttrValue(i=_rows(x)),
     )
-    joined.replace(op.outputs[0], fused.outputs[0])
+    graph.replace(op.outputs[0], fused_op.outputs[0])
 
 
 class _VarianceTerm(NamedTuple):

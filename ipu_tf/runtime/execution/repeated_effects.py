@@ -28,7 +28,7 @@ def repeat(definition: FunctionDef) -> list[str]:
     Returns:
         The tensors that leave the program through feeds.
     """
-    renamed: dict[str, str] = {}
+    new_names: dict[str, str] = {}
     recorded: dict[str, Any] = {}
     fed: list[str] = []
     for node in definition.node_def:
@@ -43,17 +43,19 @@ def repeat(definition: FunctionDef) -> list[str]:
         for index, (name, _) in enumerate(outputs_of(node)):
             if name in recorded:
                 record = recorded[name]
-                renamed[name] = f"{record.name}:values:{index}"
+                new_names[name] = f"{record.name}:values:{index}"
                 record.attr[OF].s, record.attr[OF_TYPE].s = node.name.encode(), node.op.encode()
                 operands = inputs_of(node)[1:] if node.op == COLLECTIVE else []
                 record.attr[OPERANDS].list.s[:] = [operand.encode() for operand in operands]
         _become(node, "NoOp")
     for node in {node.name: node for node in recorded.values()}.values():
         _become(node, TAKE)
-        read = node.attr[OPERANDS].list.s
-        read[:] = [renamed.get(one.decode(), one.decode()).encode() for one in read]
-    rename(definition, renamed)
-    return [renamed.get(name, name) for name in fed]
+        operand_names = node.attr[OPERANDS].list.s
+        operand_names[:] = [
+            new_names.get(one.decode(), one.decode()).encode() for one in operand_names
+        ]
+    rename(definition, new_names)
+    return [new_names.get(name, name) for name in fed]
 
 
 def first_unrepeatable(names: set[str]) -> NodeDef | None:
@@ -78,8 +80,8 @@ def definitions_called(definition: FunctionDef) -> dict[str, FunctionDef]:
 
 def groups_of_streams(definition: FunctionDef) -> list[int]:
     """Returns the groups of streams of random bits that a function and those it calls draw from."""
-    called = definitions_called(definition).values()
-    nodes = [node for one in (definition, *called) for node in one.node_def]
+    callees = definitions_called(definition).values()
+    nodes = [node for one in (definition, *callees) for node in one.node_def]
     rounding = [node for node in nodes if "rounding" in node.attr]
     stochastic = [node for node in rounding if node.attr["rounding"].s == b"stochastic"]
     return sorted({node.attr["stream"].i // _STREAMS_OF_GROUP for node in stochastic})
@@ -95,12 +97,15 @@ def _become(node: Any, op_type: str) -> None:
     """Makes a node one of another type without operands, which waits for the same nodes."""
     waits = [name for name in node.input if name.startswith("^")]
     names = ("T", "stream", OF, OF_TYPE, OPERANDS)
-    kept = {name: node.attr[name] for name in names if name in node.attr}
-    kept = {name: type(value).FromString(value.SerializeToString()) for name, value in kept.items()}
+    attributes = {name: node.attr[name] for name in names if name in node.attr}
+    attributes = {
+        name: type(value).FromString(value.SerializeToString())
+        for name, value in attributes.items()
+    }
     node.op = op_type
     del node.input[:]
     node.input.extend(waits)
     node.attr.clear()
     if op_type == TAKE:
-        for name, value in kept.items():
+        for name, value in attributes.items():
             node.attr[name].CopyFrom(value)

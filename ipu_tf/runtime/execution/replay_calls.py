@@ -94,7 +94,7 @@ def watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Op
     scale = [] if log.scale is None else [log.scale]
     log.scale = None  # What is kept holds no tensor: the graph may end.
     names = [tensor.op.name for tensor in (*region.inputs, *region.variables)]
-    changed = [number for number, one in enumerate(region.variables) if id(one) in snapshots]
+    numbers = [number for number, one in enumerate(region.variables) if id(one) in snapshots]
     _keep(
         tf.compat.v1.get_default_graph(),
         _Replayable(
@@ -105,7 +105,7 @@ def watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Op
             variables=specs,
             changed=[
                 (number, replay.argument_of(region.variables[number]))
-                for number in changed
+                for number in numbers
                 if is_checked(specs[number])
             ],
             outputs=[tf.TensorSpec(one.shape, one.dtype) for one in region.outputs],
@@ -127,27 +127,29 @@ def _keep(graph: Any, program: _Replayable) -> None:
     weakref.finalize(graph, _programs.pop, program.serial, None).atexit = False
 
 
-def _replayed(number: int, replica: int, run: int, read: Sequence[NDArray[Any]]) -> None:
+def _replayed(number: int, replica: int, run: int, values: Sequence[NDArray[Any]]) -> None:
     program = _programs.get(number)
     if program is not None:
         with _lock:
-            _replay(program, replica, run, read)
+            _replay(program, replica, run, values)
 
 
-def _replay(program: _Replayable, replica: int, run: int, read: Sequence[NDArray[Any]]) -> None:
+def _replay(
+    program: _Replayable, replica: int, run: int, run_values: Sequence[NDArray[Any]]
+) -> None:
     """Replays a run, and logs what its checks find.
 
     Args:
         program: The program.
         replica: Number of the replica.
         run: Number of the run.
-        read: What the run read: the loss scale, if it has one, numbers, states of variables.
+        run_values: What the run read: the loss scale, if it has one, numbers, states of variables.
     """
     log = program.log
     scale = ["loss scale"] if log.has_scale else []
     log.inputs = tuple(
         name
-        for name, value in zip((*scale, *program.sources), read, strict=True)
+        for name, value in zip((*scale, *program.sources), run_values, strict=True)
         if tf.as_dtype(value.dtype).is_floating
     )
     log.changed = tuple(name for _, name in program.changed)
@@ -156,21 +158,21 @@ def _replay(program: _Replayable, replica: int, run: int, read: Sequence[NDArray
         return log(number + replica * STREAM_STRIDE if number >= 0 else number, *values)
 
     with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
-        tensors = [tf.compat.v1.placeholder(value.dtype, value.shape) for value in read]
+        tensors = [tf.compat.v1.placeholder(value.dtype, value.shape) for value in run_values]
         end = _add_replay(program, replica, run, tensors, note)
         threads = tf.compat.v1.ConfigProto(
             use_per_session_threads=True, inter_op_parallelism_threads=1
         )
         with tf.compat.v1.Session(graph=graph, config=threads) as session:
-            session.run(end, dict(zip(tensors, read, strict=True)))
+            session.run(end, dict(zip(tensors, run_values, strict=True)))
 
 
 def _add_replay(
-    program: _Replayable, replica: int, run: int, read: Sequence[tf.Tensor], note: Any
+    program: _Replayable, replica: int, run: int, values: Sequence[tf.Tensor], note: Any
 ) -> tf.Operation:
     """Adds a replay to the graph of a session; returns its last operation."""
     log = program.log
-    numbers = read[int(log.has_scale) :]
+    numbers = values[int(log.has_scale) :]
     handles = [
         tf.raw_ops.VarHandleOp(dtype=spec.dtype, shape=spec.shape, shared_name=f"variable_{n}")
         for n, spec in enumerate(program.variables)
@@ -178,7 +180,7 @@ def _add_replay(
     states = zip(handles, numbers[program.inputs :], strict=True)
     before = [tf.raw_ops.AssignVariableOp(resource=one, value=value) for one, value in states]
     with tf.control_dependencies(before):
-        begin = _calls(note, [BEGIN, run, replica, *(t for t in read if t.dtype.is_floating)])
+        begin = _calls(note, [BEGIN, run, replica, *(t for t in values if t.dtype.is_floating)])
     with tf.control_dependencies([begin]):
         rewound = _rewind(program, replica, back=True)
     with tf.control_dependencies([rewound]):
@@ -230,5 +232,5 @@ def _rewind(program: _Replayable, replica: int, *, back: bool) -> tf.Operation:
 
 def _calls(function: Any, values: Sequence[Any]) -> tf.Operation:
     """Returns an operation that calls a Python function without results."""
-    called = tf.numpy_function(function, [np.int64(v) if type(v) is int else v for v in values], [])
-    return called if isinstance(called, tf.Operation) else called.op
+    call = tf.numpy_function(function, [np.int64(v) if type(v) is int else v for v in values], [])
+    return call if isinstance(call, tf.Operation) else call.op

@@ -54,9 +54,9 @@ class LostValues:
         Args:
             largest_gradient: The largest size of a float16 gradient of the run.
         """
-        needed = 2.0 ** np.ceil(np.log2(_SMALLEST / self.smallest))
+        least_factor = 2.0 ** np.ceil(np.log2(_SMALLEST / self.smallest))
         room = 2.0 ** np.floor(np.log2(_LARGEST / max(largest_gradient, _SMALLEST)))
-        return float(max(1.0, min(needed, room)))
+        return float(max(1.0, min(least_factor, room)))
 
     def kept(self, factor: float) -> int:
         """Returns how many of them a larger loss scale would have kept."""
@@ -116,24 +116,24 @@ def _computed(node: Any, inputs: Sequence[NDArray[Any]], wide: int) -> NDArray[n
     numpy_type = tf.as_dtype(wide).as_numpy_dtype
     attrs = {name: _widened(value, wide) for name, value in node.attr.items() if name[0] != "_"}
     with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
-        read = [
+        wide_inputs = [
             tf.constant(value.astype(numpy_type) if value.dtype == np.float16 else value)
             for value in inputs
         ]
-        op = graph.create_op(node.op, read, attrs=attrs, name="exact")
+        op = graph.create_op(node.op, wide_inputs, attrs=attrs, name="exact")
         with tf.compat.v1.Session(graph=graph) as session:
             return np.asarray(session.run(op.outputs[0]), np.float64)
 
 
 def _widened(value: Any, wide: int) -> Any:
     """Returns an attribute with a wider type in place of float16."""
-    changed = tf.compat.v1.AttrValue()
-    changed.CopyFrom(value)
-    if changed.type == _HALF:
-        changed.type = wide
-    for place, dtype in enumerate(changed.list.type):
-        changed.list.type[place] = wide if dtype == _HALF else dtype
-    return changed
+    attribute = tf.compat.v1.AttrValue()
+    attribute.CopyFrom(value)
+    if attribute.type == _HALF:
+        attribute.type = wide
+    for place, dtype in enumerate(attribute.list.type):
+        attribute.list.type[place] = wide if dtype == _HALF else dtype
+    return attribute
 
 
 def _types(node: Any) -> list[int]:

@@ -50,22 +50,24 @@ class _GradientHistory(ValueHistory):
 
     def note(self, number: int, values: Sequence[NDArray[Any]]) -> None:
         """Takes the operands and the results of a run of a gradient."""
-        checked = self._checks[number]
-        if not isinstance(checked, CheckedOp):
+        op = self._checks[number]
+        if not isinstance(op, CheckedOp):
             super().note(number, values)
             return
-        count = len(checked.operands)
+        count = len(op.operands)
         operands, result = values[:count], values[count]
         finite = result[np.isfinite(result)]
         self.largest = max(self.largest, float(np.abs(finite).max(initial=0.0)))
-        found = None if self.found is not None else lost(checked.node, operands, result)
-        if found is not None:
-            read = zip(checked.operands, operands, strict=True)
+        lost_values = None if self.found is not None else lost(op.node, operands, result)
+        if lost_values is not None:
+            named_operands = zip(op.operands, operands, strict=True)
             self.found = _Found(
-                checked=checked,
-                lost=found,
-                operands=tuple(summary(*one) for one in read if one[1].dtype.kind in "fV"),
-                results=(summary("result 0", result), summary("should be", found.exact)),
+                checked=op,
+                lost=lost_values,
+                operands=tuple(
+                    summary(*one) for one in named_operands if one[1].dtype.kind in "fV"
+                ),
+                results=(summary("result 0", result), summary("should be", lost_values.exact)),
                 iterations=tuple(self._loops),
             )
 
@@ -88,24 +90,24 @@ class UnderflowLog(ReplayLog):
         if isinstance(history, _GradientHistory) and history.found is not None:
             self._add(self._lost(history.found, history.largest, run))
 
-    def _lost(self, found: _Found, largest: float, run: ReplayedRun) -> NonFinite:
-        name, exact = found.checked.name, found.lost.exact
-        position, around = place_of(found.lost.flat, exact)
-        factor = found.lost.factor(largest)
+    def _lost(self, event: _Found, largest: float, run: ReplayedRun) -> NonFinite:
+        name, exact = event.checked.name, event.lost.exact
+        position, around = place_of(event.lost.flat, exact)
+        factor = event.lost.factor(largest)
         return NonFinite(
             program=self._name,
-            **self._moment(run, found.iterations),
+            **self._moment(run, event.iterations),
             fault="underflow",
             op=name,
-            op_type=found.checked.op_type,
+            op_type=event.checked.op_type,
             layer=self._layers.layer_or_scope(name),
-            operands=found.operands,
-            results=found.results,
+            operands=event.operands,
+            results=event.results,
             position=position,
             around=around,
             loss_scale=run.loss_scale,
-            lost=found.lost.count,
+            lost=event.lost.count,
             factor=factor,
-            kept=found.lost.kept(factor),
-            **self._place(found.checked, exact.shape, position),
+            kept=event.lost.kept(factor),
+            **self._place(event.checked, exact.shape, position),
         )

@@ -173,11 +173,11 @@ class FunctionChecks:
         """Adds the checks to a FunctionDef."""
         name = definition.signature.name
         self.fed += [(name, tensor) for tensor in repeated_effects.repeat(definition)]
-        drawn = self._keep_xla_random(definition)
+        draws = self._keep_xla_random(definition)
         for node in definition.node_def:
             if node.op == repeated_effects.TAKE:
-                given = node.attr[OF].s.decode()
-                self._names |= {tensor: given for tensor, _ in outputs_of(node)}
+                source = node.attr[OF].s.decode()
+                self._names |= {tensor: source for tensor, _ in outputs_of(node)}
         types = _types_of_tensors(definition)
         numbers: dict[str, int] = {}
         last = ""
@@ -185,7 +185,9 @@ class FunctionChecks:
             last = self._mark(definition, "iteration", LoopMark(what="iteration"), after="")
         for node in list(_in_order(definition)):
             node.op = _STATEFUL.get(node.op, node.op)
-            variables = [n for n, read in enumerate(inputs_of(node)) if _is_variable(read, types)]
+            variables = [
+                n for n, operand in enumerate(inputs_of(node)) if _is_variable(operand, types)
+            ]
             results = [tensor for tensor, dtype in outputs_of(node) if dtype in _FLOATS]
             if node.op in LOOPS:
                 last = self._loop(definition, node, after=last)
@@ -196,7 +198,7 @@ class FunctionChecks:
                 if results and self._only(node) and not variables:
                     numbers[node.name] = len(self._entries)
                     last = self._add(definition, node, node, results, types, after=last)
-            elif node.op not in _MOVES and node.name not in drawn and results:
+            elif node.op not in _MOVES and node.name not in draws and results:
                 numbers[node.name] = len(self._entries)
                 last = self._add(definition, node, node, results, types, after=last)
             elif node.op.startswith(_WRITERS) and variables:
@@ -213,20 +215,20 @@ class FunctionChecks:
 
     def _keep_xla_random(self, definition: Any) -> set[str]:
         """Lets the graph run what XLA does; returns the nodes that draw XLA's random numbers."""
-        drawn: set[str] = set()
+        draws: set[str] = set()
         name = definition.signature.name
         is_jitted = self._xla_random or name in self._jitted or XLA_MUST_COMPILE in definition.attr
         definition.attr.pop(XLA_MUST_COMPILE, None)
         for node in list(definition.node_def):
             if node.op in CALLS:
                 if is_jitted or XLA_MUST_COMPILE in node.attr:
-                    called = [f.name for v in node.attr.values() for f in functions_of(v)]
-                    self._jitted |= {self._name_of(one) for one in called}
+                    callees = [f.name for v in node.attr.values() for f in functions_of(v)]
+                    self._jitted |= {self._name_of(one) for one in callees}
                 node.attr.pop(XLA_MUST_COMPILE, None)
             elif is_jitted and node.op in RANDOM:
                 self._draw_by_xla(definition, node)
-                drawn.add(node.name)
-        return drawn
+                draws.add(node.name)
+        return draws
 
     def _draw_by_xla(self, definition: Any, node: Any) -> None:
         op_def = op_def_registry.get(node.op)
@@ -236,14 +238,14 @@ class FunctionChecks:
         }
         outputs = [name for name, _ in outputs_of(node)]
         draw = draw_of(node, op_def)
-        read = [self._number(definition, f"{node.name}/draw", draw), *node.input]
+        inputs = [self._number(definition, f"{node.name}/draw", draw), *node.input]
         node.op = _CHECK
         node.attr.clear()
         node.attr["token"].s = self._token
         for key, dtypes in types.items():
             node.attr[key].list.type.extend(dtypes)
         del node.input[:]
-        node.input.extend(read)
+        node.input.extend(inputs)
         new = [name for name, _ in outputs_of(node)]
         rename(definition, dict(zip(outputs, new, strict=True)))
 
@@ -302,13 +304,13 @@ class FunctionChecks:
         """
         function = definition.signature.name
         is_given = node.op == repeated_effects.TAKE
-        read = [n.decode() for n in node.attr[OPERANDS].list.s] if is_given else inputs_of(node)
+        sources = [n.decode() for n in node.attr[OPERANDS].list.s] if is_given else inputs_of(node)
         whole = self._only is not None
-        floats = [name for name in read if whole or types.get(name) in _FLOATS]
+        floats = [name for name in sources if whole or types.get(name) in _FLOATS]
         operands = [*before, *floats]
-        updated = [name for name in read if _is_variable(name, types)] if before else []
+        updated = [name for name in sources if _is_variable(name, types)] if before else []
         op_type = (node.attr[OF_TYPE].s.decode() if is_given else node.op).removeprefix("Ipu")
-        divisor = read[_DIVISORS[op_type]] if op_type in _DIVISORS else None
+        divisor = sources[_DIVISORS[op_type]] if op_type in _DIVISORS else None
         entry = CheckedOp(
             name=node.attr[OF].s.decode() if is_given else node.name,
             op_type=op_type,
@@ -354,19 +356,19 @@ class FunctionChecks:
         return self._add(definition, node, last, results, types, after=after, before=before)
 
 
-def finding(checked: CheckedOp, values: Sequence[np.ndarray]) -> Finding | None:
+def finding(op: CheckedOp, values: Sequence[np.ndarray]) -> Finding | None:
     """Returns what is wrong with an operation, None if nothing is.
 
     Args:
-        checked: The operation.
+        op: The operation.
         values: Its operands, then its results.
     """
-    count = len(checked.operands)
+    count = len(op.operands)
     operands, results = values[:count], values[count:]
     with np.errstate(all="ignore"):
         if all(np.isfinite(value).all() for value in results):
             return None
-        fault = _fault(checked, operands, results)
+        fault = _fault(op, operands, results)
         if fault is None:
             return None
         kinds = (np.isnan, np.isinf) if fault in _OF_NAN else (np.isinf, np.isnan)
@@ -375,9 +377,9 @@ def finding(checked: CheckedOp, values: Sequence[np.ndarray]) -> Finding | None:
         flat = int(np.argmax(is_wrong(wrong).ravel()))
         position, around = place_of(flat, wrong)
         return Finding(
-            checked=checked,
+            checked=op,
             fault=fault,
-            operands=tuple(map(summary, checked.operands, operands)),
+            operands=tuple(map(summary, op.operands, operands)),
             results=tuple(summary(f"result {i}", value) for i, value in enumerate(results)),
             position=position,
             around=around,
@@ -401,7 +403,7 @@ def summary(name: str, value: np.ndarray) -> ValueSummary:
     has."""
     finite = value[np.isfinite(value)]
     _, exponents = np.frexp(np.abs(finite[finite != 0]).astype(np.float64))
-    counted = zip(*np.unique(exponents - 1, return_counts=True), strict=True)
+    counts = zip(*np.unique(exponents - 1, return_counts=True), strict=True)
     return ValueSummary(
         name=name,
         dtype=value.dtype.name,
@@ -411,25 +413,25 @@ def summary(name: str, value: np.ndarray) -> ValueSummary:
         nans=int(np.isnan(value).sum()),
         infinities=int(np.isinf(value).sum()),
         zeros=int((finite == 0).sum()),
-        exponents=tuple((int(exponent), int(count)) for exponent, count in counted),
+        exponents=tuple((int(exponent), int(count)) for exponent, count in counts),
     )
 
 
 def _fault(
-    checked: CheckedOp, operands: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]
+    op: CheckedOp, operands: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]
 ) -> Fault | None:
     """Returns what made results that are not finite; None if the operands explain them."""
-    by_zero = checked.divisor is not None and bool((operands[checked.divisor] == 0).any())
-    if checked.op_type in _LARGEST and not all(value.size for value in operands):
+    by_zero = op.divisor is not None and bool((operands[op.divisor] == 0).any())
+    if op.op_type in _LARGEST and not all(value.size for value in operands):
         return None
     if any(np.isnan(value).any() for value in operands):
         return None
     if any(np.isnan(value).any() for value in results):
-        if checked.is_given:
+        if op.is_given:
             return "from outside"
         is_finite = all(np.isfinite(value).all() for value in operands)
-        return "overflow" if is_finite and checked.op_type in _LINEAR else "invalid operation"
-    if checked.is_given:
+        return "overflow" if is_finite and op.op_type in _LINEAR else "invalid operation"
+    if op.is_given:
         return None
     if any(np.isinf(value).any() for value in operands):
         return None
@@ -472,8 +474,8 @@ def _copy(node: Any) -> Any:
     return copy
 
 
-def _is_variable(read: str, types: Mapping[str, int]) -> bool:
-    return types.get(read) == tf.resource.as_datatype_enum
+def _is_variable(name: str, types: Mapping[str, int]) -> bool:
+    return types.get(name) == tf.resource.as_datatype_enum
 
 
 def _dtype_of_update(node: Any) -> int:
@@ -484,9 +486,9 @@ def _dtype_of_update(node: Any) -> int:
 def _add_read(definition: Any, node: Any, name: str, handle: str, types: dict[str, int]) -> Any:
     """Returns a new node that reads a variable which another node updates."""
     dtype = _dtype_of_update(node)
-    read = definition.node_def.add(name=name, op="ReadVariableOp", input=[handle])
-    read.attr["dtype"].type = types[f"{name}:value:0"] = dtype
-    return read
+    reader = definition.node_def.add(name=name, op="ReadVariableOp", input=[handle])
+    reader.attr["dtype"].type = types[f"{name}:value:0"] = dtype
+    return reader
 
 
 def _run_after(node: Any, name: str) -> None:

@@ -70,11 +70,11 @@ class ValueFlow:
 
     def readers(self, function: str) -> Callable[[str], Iterable[str]]:
         """Returns a function from a node of a function to the nodes that read it."""
-        found: dict[str, list[str]] = {}
+        readers: dict[str, list[str]] = {}
         for name, node in self._functions[function].nodes.items():
-            for read in inputs_of(node):
-                found.setdefault(node_of(read), []).append(name)
-        return lambda name: found.get(name, ())
+            for operand in inputs_of(node):
+                readers.setdefault(node_of(operand), []).append(name)
+        return lambda name: readers.get(name, ())
 
     def read_by(self, function: str) -> Callable[[str], Iterable[str]]:
         """Returns a function from a node of a function to the nodes that it reads."""
@@ -96,29 +96,29 @@ class ValueFlow:
     def _sources(self, tensor: Place, *, of_variable: bool = False) -> frozenset[int]:
         if tensor in self._found and not of_variable:
             return self._found[tensor]
-        found: set[int] = set()
-        waiting = list(self._assigned(tensor, found)) if of_variable else [tensor]
-        seen = set(waiting)
-        while waiting:
-            for one in self._before(waiting.pop(), found):
+        numbers: set[int] = set()
+        worklist = list(self._assigned(tensor, numbers)) if of_variable else [tensor]
+        seen = set(worklist)
+        while worklist:
+            for one in self._before(worklist.pop(), numbers):
                 if one not in seen:
                     seen.add(one)
-                    waiting.append(one)
+                    worklist.append(one)
         if not of_variable:
-            self._found[tensor] = frozenset(found)
-        return frozenset(found)
+            self._found[tensor] = frozenset(numbers)
+        return frozenset(numbers)
 
-    def _before(self, tensor: Place, found: set[int]) -> Iterator[Place]:
+    def _before(self, tensor: Place, numbers: set[int]) -> Iterator[Place]:
         """Yields the tensors that one takes its values from; adds a check that makes them."""
-        name, read = tensor
+        name, operand = tensor
         function = self._functions[name]
-        node = function.nodes.get(node_of(read))
+        node = function.nodes.get(node_of(operand))
         if node is None:
             yield from self._passed(tensor)
         elif node.name in function.checks:
-            found.add(function.checks[node.name])
+            numbers.add(function.checks[node.name])
         elif node.op == _READ:
-            yield from self._assigned((name, node.input[0]), found)
+            yield from self._assigned((name, node.input[0]), numbers)
         elif node.op in CALLS:
             yield from self._returned(tensor, node)
         else:
@@ -126,9 +126,9 @@ class ValueFlow:
 
     def _passed(self, argument: Place) -> Iterator[Place]:
         """Yields what an argument of a function may be."""
-        name, read = argument
+        name, parameter = argument
         function = self._functions[name]
-        position = function.arguments.get(read)
+        position = function.arguments.get(parameter)
         if position is None:
             return
         for caller, node in function.calls:
@@ -149,7 +149,7 @@ class ValueFlow:
             if number < len(results):  # Not the condition of a loop.
                 yield callee, results[number]
 
-    def _assigned(self, variable: Place, found: set[int]) -> Iterator[Place]:
+    def _assigned(self, variable: Place, numbers: set[int]) -> Iterator[Place]:
         """Yields what was assigned to a variable; adds the checks of its updates."""
         roots = self._roots_of(variable)
         for name, node, position in self._writers:
@@ -157,20 +157,20 @@ class ValueFlow:
                 continue
             number = self._functions[name].checks.get(node.name)
             if number is not None:
-                found.add(number)
+                numbers.add(number)
             else:
                 yield from ((name, one) for one in inputs_of(node)[position + 1 :])
 
     def _roots_of(self, resource: Place) -> frozenset[Place]:
         """Returns the arguments of the outermost function that a handle may be."""
         if resource not in self._roots:
-            roots, waiting, seen = set(), [resource], {resource}
-            while waiting:
-                tensor = waiting.pop()
+            roots, worklist, seen = set(), [resource], {resource}
+            while worklist:
+                tensor = worklist.pop()
                 before = list(self._before(tensor, set()))
                 if not before:
                     roots.add(tensor)
-                waiting += [one for one in before if one not in seen]
+                worklist += [one for one in before if one not in seen]
                 seen.update(before)
             self._roots[resource] = frozenset(roots)
         return self._roots[resource]
@@ -185,6 +185,6 @@ def inputs_of(node: NodeDef) -> list[str]:
     return [read for read in node.input if not read.startswith("^")]
 
 
-def node_of(read: str) -> str:
+def node_of(operand: str) -> str:
     """Returns the node that an input of another one names."""
-    return read.removeprefix("^").partition(":")[0]
+    return operand.removeprefix("^").partition(":")[0]

@@ -81,30 +81,30 @@ class ValueHistory:
 
     def note(self, number: int, values: Sequence[np.ndarray]) -> None:
         """Takes the operands and the results of a run of an operation."""
-        checked = self._checks[number]
-        if isinstance(checked, LoopMark):
-            self._mark(checked)
-        if not isinstance(checked, CheckedOp):
+        check = self._checks[number]
+        if isinstance(check, LoopMark):
+            self._mark(check)
+        if not isinstance(check, CheckedOp):
             return
         self._time += 1
         self._runs.setdefault(number, []).append(self._time)
-        count = len(checked.operands)
+        count = len(check.operands)
         results = values[count:]
         if all(np.isfinite(value).all() for value in results):
             return
         nan_of, infinities_of = _explained(values[:count], results)
         nan = any(bool(np.isnan(value).any()) for value in results)
-        found = finding(checked, values)
-        if found is not None:
-            found = replace(found, iterations=tuple(self._loops))
+        fault = finding(check, values)
+        if fault is not None:
+            fault = replace(fault, iterations=tuple(self._loops))
         self._events[self._time] = Event(
             time=self._time,
-            checked=checked,
+            checked=check,
             nan=nan,
             infinity=any(bool(np.isinf(value).any()) for value in results),
             nans_of=nan_of,
             infinities_of=infinities_of,
-            found=found,
+            found=fault,
         )
 
     def cause(self, nans: Iterable[int], infinities: Iterable[int]) -> Cause | None:
@@ -121,11 +121,11 @@ class ValueHistory:
         if not made_nan:
             return Cause(found=made_infinity[0][1]) if made_infinity else None
         event, first = made_nan[0]
-        for earlier, found in made_infinity:
+        for earlier, fault in made_infinity:
             if earlier.time < event.time and set(earlier.checked.places) & set(
                 event.checked.places
             ):
-                first = found
+                first = fault
                 break
         if any(one.nans for one in first.results):
             return Cause(found=first)
@@ -134,11 +134,11 @@ class ValueHistory:
 
     def _roots(self, sources: Iterable[int], *, nan: bool) -> list[tuple[Event, Finding]]:
         """Returns the operations that made values which are not finite, the earliest first."""
-        waiting = [(event, nan) for event in self._ever(sources, nan=nan)]
-        seen = {(event.time, kind) for event, kind in waiting}
+        worklist = [(event, nan) for event in self._ever(sources, nan=nan)]
+        seen = {(event.time, kind) for event, kind in worklist}
         roots: dict[int, tuple[Event, Finding]] = {}
-        while waiting:
-            event, is_nan = waiting.pop()
+        while worklist:
+            event, is_nan = worklist.pop()
             of_nan = is_nan and bool(event.nans_of)
             operands = event.nans_of if of_nan else event.infinities_of
             if event.found is not None:
@@ -147,13 +147,13 @@ class ValueHistory:
             for earlier in self._before(self._checks.flow.sources(places), event.time, nan=of_nan):
                 if (earlier.time, of_nan) not in seen:
                     seen.add((earlier.time, of_nan))
-                    waiting.append((earlier, of_nan))
+                    worklist.append((earlier, of_nan))
         return [roots[time] for time in sorted(roots)]
 
     def _ever(self, numbers: Iterable[int], *, nan: bool) -> list[Event]:
         """Returns the last runs of operations in which a value was not finite."""
-        found = (self._before([number], self._time + 1, nan=nan) for number in numbers)
-        return [event for events in found for event in events]
+        events_of_numbers = (self._before([number], self._time + 1, nan=nan) for number in numbers)
+        return [event for events in events_of_numbers for event in events]
 
     def _before(self, numbers: Iterable[int], time: int, *, nan: bool) -> list[Event]:
         """Returns the last runs of operations before a time, if a value was not finite; if none

@@ -96,14 +96,14 @@ def choose(
     if engine == "graph" or device is None or in_jitted_function(graph):
         return HostRun(outputs=outputs)
     in_loops = operations_in_loops(device)
-    asked = jitted or engine == "xla"
-    if not asked and in_loops < MANY_OPERATIONS:
+    is_required = jitted or engine == "xla"
+    if not is_required and in_loops < MANY_OPERATIONS:
         return HostRun(outputs=outputs)
     region = hlo_region.cut(graph, operations, outputs)
     try:
-        results = _call(graph, region, _ForXla(xla_random=jitted, any_op=asked))
+        results = _call(graph, region, _ForXla(xla_random=jitted, any_op=is_required))
     except _NotForXla as reason:
-        note = f"the host runs it as a graph, not by XLA: {reason}" if asked else ""
+        note = f"the host runs it as a graph, not by XLA: {reason}" if is_required else ""
         return HostRun(outputs=outputs, note=note)
     by_tensor = {id(old): new for old, new in zip(region.outputs, results, strict=True)}
     outputs = tf.nest.map_structure(
@@ -145,15 +145,15 @@ class _ForXla:
         """
         if next(loop_bounds.unbounded_stacks(definition), None) is not None:
             raise _NotForXla("the number of iterations of a loop with a gradient is not known")
-        renamed: dict[str, str] = {}
+        new_names: dict[str, str] = {}
         for node in definition.node_def:
             self._check(node)
             if node.op in self._on_host:
                 names = [name for name, _ in outputs_of(node)]
                 _run_on_host(node)
                 new = [name for name, _ in outputs_of(node)]
-                renamed.update(zip(names, new, strict=True))
-        rename(definition, renamed)
+                new_names.update(zip(names, new, strict=True))
+        rename(definition, new_names)
 
     def _check(self, node: Any) -> None:
         stateful = op_def_registry.get(node.op).is_stateful
@@ -182,13 +182,13 @@ def _run_on_host(node: Any) -> None:
     node.attr["node"].s = stock.SerializeToString()
 
 
-def rename(definition: FunctionDef, renamed: Mapping[str, str]) -> None:
+def rename(definition: FunctionDef, new_names: Mapping[str, str]) -> None:
     """Gives the tensors of a FunctionDef new names."""
     for node in definition.node_def:
         for index, name in enumerate(node.input):
-            node.input[index] = renamed.get(name, name)
+            node.input[index] = new_names.get(name, name)
     for result, name in definition.ret.items():
-        definition.ret[result] = renamed.get(name, name)
+        definition.ret[result] = new_names.get(name, name)
 
 
 def _call(

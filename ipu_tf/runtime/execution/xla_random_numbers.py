@@ -44,8 +44,8 @@ class XlaDraw:
 
 def draw_of(node: NodeDef, op_def: OpDef) -> XlaDraw:
     """Returns the draw of a node of a FunctionDef."""
-    given = {one.type_attr for one in op_def.input_arg}
-    types = [one.name for one in op_def.attr if one.type == "type" and one.name not in given]
+    input_types = {one.type_attr for one in op_def.input_arg}
+    types = [one.name for one in op_def.attr if one.type == "type" and one.name not in input_types]
     return XlaDraw(
         op_type=node.op,
         operands=tuple(argument.name for argument in op_def.input_arg),

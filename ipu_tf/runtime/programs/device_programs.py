@@ -117,9 +117,9 @@ def _setting(change: Callable[[TraceSettings], TraceSettings]) -> Iterator[None]
 @contextlib.contextmanager
 def capturing() -> Iterator[list[TracedStep]]:
     """Yields a list that collects the functions traced inside; they are not compiled."""
-    found: list[TracedStep] = []
-    with _setting(lambda now: dataclasses.replace(now, captured=found)):
-        yield found
+    steps: list[TracedStep] = []
+    with _setting(lambda now: dataclasses.replace(now, captured=steps)):
+        yield steps
 
 
 def on_host() -> contextlib.AbstractContextManager[None]:
@@ -190,9 +190,9 @@ def updating(updates: UpdateRuns) -> contextlib.AbstractContextManager[None]:
 
 def update_runs(tracer: Tracer) -> UpdateRuns | None:
     """Returns which runs of a traced program make up an update; None if it makes none."""
-    given = _SETTINGS.get().updates
-    if given is not None or (tracer.pipeline_updates or tracer.updates_in_loop) is None:
-        return given
+    update_runs = _SETTINGS.get().updates
+    if update_runs is not None or (tracer.pipeline_updates or tracer.updates_in_loop) is None:
+        return update_runs
     return UpdateRuns(
         micro_batches=tracer.steps_of_update,
         is_in_loop=bool(tracer.updates_in_loop),
@@ -303,7 +303,7 @@ def _plans(module: Module, tile_ops: Sequence[TileOp]) -> dict[str, tuple[OpShap
     plans = {op.name: (op.shape, op.plan) for op in tile_ops}
     names = {i.op_name for computation in module.computations.values() for i in computation}
     own = {name: own_name(name) for name in names}
-    return {name: plans[known] for name, known in own.items() if known in plans}
+    return {name: plans[shared_name] for name, shared_name in own.items() if shared_name in plans}
 
 
 def _host_results(outputs: Any) -> tuple[str, ...]:

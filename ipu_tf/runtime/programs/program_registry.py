@@ -50,6 +50,6 @@ class ProgramRegistry:
 
 
 def _condense(programs: weakref.ref[ProgramRegistry], key: Hashable) -> None:
-    kept = programs()
-    if kept is not None:
-        kept.condense(key)
+    registry = programs()
+    if registry is not None:
+        registry.condense(key)

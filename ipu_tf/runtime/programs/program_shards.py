@@ -50,13 +50,13 @@ def noted(device: DeviceProgram | None, tracer: Tracer, graph: FuncGraph) -> Dev
     """
     if device is None or all(ipu == 0 for _, ipu in tracer.shards):
         return device
-    hidden = [
+    inner_names = [
         f"'{scope}'" for scope, _ in tracer.shards if tracer.is_shard_in_control_flow(scope, graph)
     ]
-    if not hidden:
+    if not inner_names:
         return device
     note = (
-        f"the shards {', '.join(hidden)} are in a branch, or in a loop with a gradient: their "
+        f"the shards {', '.join(inner_names)} are in a branch, or in a loop with a gradient: their "
         "work counts for the IPU of the call"
     )
     return dataclasses.replace(device, notes=(*device.notes, note))

@@ -18,11 +18,13 @@ def fingerprint(name: str | bytes) -> str:
     Args:
         name: The name of the function in TensorFlow's library; functions that it calls count too.
     """
-    called = definitions_of([name.decode() if isinstance(name, bytes) else name])
-    found = collections.Counter(_described(node) for one in called for node in one.node_def)
+    definitions = definitions_of([name.decode() if isinstance(name, bytes) else name])
+    node_counts = collections.Counter(
+        _described(node) for one in definitions for node in one.node_def
+    )
     digest = hashlib.sha256()
-    for described, count in sorted(found.items()):
-        digest.update(described + f" {count}\n".encode())
+    for text, count in sorted(node_counts.items()):
+        digest.update(text + f" {count}\n".encode())
     return digest.hexdigest()[:8]
 
 

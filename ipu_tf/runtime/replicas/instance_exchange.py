@@ -97,14 +97,14 @@ def _run(exchange: Any) -> None:
         program=_programs.get(exchange.site.decode(), ""),
         replicas=f"replicas {start} to {start + group - 1}",
     )
-    given = ctypes.string_at(exchange.input, exchange.input_bytes)
+    own_bytes = ctypes.string_at(exchange.input, exchange.input_bytes)
     if not reduction:
-        found = b"".join(job.all_gather(call, given, members=members))
+        result = b"".join(job.all_gather(call, own_bytes, members=members))
     else:
-        values = np.frombuffer(given, _DTYPES.get(dtype, dtype))
+        values = np.frombuffer(own_bytes, _DTYPES.get(dtype, dtype))
         elements = exchange.output_bytes // values.itemsize
         rows = values.reshape(-1, elements) if elements else values.reshape(1, 0)
         join = _REDUCTIONS.get(reduction, reduction)
         total = job.all_reduce(call, rows, join=join, first=first, count=count, group=group)
-        found = total.astype(values.dtype, copy=False).tobytes()
-    ctypes.memmove(exchange.output, found, exchange.output_bytes)
+        result = total.astype(values.dtype, copy=False).tobytes()
+    ctypes.memmove(exchange.output, result, exchange.output_bytes)

@@ -146,10 +146,10 @@ def _on_replicas(
             library.load().ipu_replica_end(replica=replicas[replica])
     with tf.control_dependencies(calls):
         variables.keep()
-        found = [tf.identity(tensor) for tensor in calls[0].outputs]
+        outputs = [tf.identity(tensor) for tensor in calls[0].outputs]
     sources = [*tensors, *graph.external_captures]
-    record_operation(_OPERATION, found, sources, functools.partial(_refuse_gradient, name))
-    results = iter(found)
+    record_operation(_OPERATION, outputs, sources, functools.partial(_refuse_gradient, name))
+    results = iter(outputs)
     return tf.nest.map_structure(
         lambda leaf: None if leaf is None else next(results),
         graph.structured_outputs,

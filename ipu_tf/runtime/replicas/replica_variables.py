@@ -49,7 +49,7 @@ class ReplicaVariables:
 
     def __init__(self, graph: FuncGraph, count: int, offset: int = 0) -> None:
         self._count, self._offset = count, offset
-        known = {id(variable.handle): variable for variable in graph.variables}
+        variables_by_handle = {id(variable.handle): variable for variable in graph.variables}
         captures = Captures()
         self._captured: list[tuple[tf.Tensor, tf.Tensor]] = []
         self._variables: list[tf.Variable | None] = []
@@ -62,7 +62,7 @@ class ReplicaVariables:
                 continue
             source = captures.source(outer)
             store = _store(source if source is not None else outer)
-            variable = known.get(id(source if source is not None else outer))
+            variable = variables_by_handle.get(id(source if source is not None else outer))
             self._captured.append((store, outer))
             self._variables.append(variable)
             self._handles[id(outer)] = self._of_replicas(store, outer, inner, variable)
@@ -85,11 +85,13 @@ class ReplicaVariables:
                 for store, outer in self._captured
             ]
         )
-        known = [None if one is None else weakref.ref(one) for one in self._variables]
+        references = [None if one is None else weakref.ref(one) for one in self._variables]
 
         def announce() -> tf.Tensor:
-            announced = tf.numpy_function(functools.partial(_announce, known), [differ], tf.bool)
-            return tf.ensure_shape(announced, ())
+            announcement = tf.numpy_function(
+                functools.partial(_announce, references), [differ], tf.bool
+            )
+            return tf.ensure_shape(announcement, ())
 
         tf.cond(tf.reduce_any(differ), announce, lambda: tf.constant(False))
 
@@ -144,19 +146,19 @@ def _seeding(variable: tf.Variable | None) -> Mapping[str, int]:
 
 def _announce(variables: Sequence[Any], differ: Any) -> bool:
     """Logs which variables differ between replicas, each variable once; returns whether it did."""
-    found = [
+    live_variables = [
         variable
         for reference, is_different in zip(variables, differ, strict=True)
         if is_different and reference is not None
         if (variable := reference()) is not None
         if id(variable) not in _announced and not _seeding(variable)
     ]
-    if not found:
+    if not live_variables:
         return False
-    for variable in found:
+    for variable in live_variables:
         _announced.add(id(variable))
         weakref.finalize(variable, _announced.discard, id(variable)).atexit = False
-    names = ", ".join(f"'{variable.name.partition(':')[0]}'" for variable in found)
+    names = ", ".join(f"'{variable.name.partition(':')[0]}'" for variable in live_variables)
     _LOG.warning(
         "The replicas of a program hold different values of %s. Outside of the program a variable "
         "has the value of replica 0; the others keep theirs for the next run. If all replicas "

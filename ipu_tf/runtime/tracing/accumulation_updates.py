@@ -44,8 +44,8 @@ def update_inputs(
     if not accumulations:
         return inputs, 1
     place, values = _NEUTRAL_INPUTS.get(op_type, (_PLACES_OF_GRADIENTS.get(op_type, -1), None))
-    found = _behind(inputs[place], accumulations)
-    if found is None:
+    accumulation = _behind(inputs[place], accumulations)
+    if accumulation is None:
         return inputs, 1
     if values is None:
         raise ValueError(
@@ -53,24 +53,26 @@ def update_inputs(
             "before its sum is complete. Only the updates of gradient descent and momentum wait "
             "for it. Use GradientAccumulationOptimizerV2 around the optimizer."
         )
-    changed = list(inputs)
+    inputs_by_step = list(inputs)
     for index, value in values.items():
-        given = inputs[index]
-        changed[index] = tf.where(
-            found.is_done, given, tf.constant(value, given.dtype, given.shape)
+        value_of_step = inputs[index]
+        inputs_by_step[index] = tf.where(
+            accumulation.is_done,
+            value_of_step,
+            tf.constant(value, value_of_step.dtype, value_of_step.shape),
         )
-    return changed, found.executions
+    return inputs_by_step, accumulation.executions
 
 
 def _behind(tensor: tf.Tensor, accumulations: Sequence[Accumulation]) -> Accumulation | None:
     """Returns the accumulation that a tensor is computed from, None if there is none."""
     by_result = {one.total.ref(): one for one in accumulations}
-    waiting, seen = [tensor], set()
-    while waiting:
-        here = waiting.pop()
+    worklist, seen = [tensor], set()
+    while worklist:
+        here = worklist.pop()
         if here.ref() in by_result:
             return by_result[here.ref()]
         if here.ref() not in seen:
             seen.add(here.ref())
-            waiting += here.op.inputs
+            worklist += here.op.inputs
     return None

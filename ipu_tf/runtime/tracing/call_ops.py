@@ -42,13 +42,13 @@ def definitions_of(names: Iterable[str]) -> Iterator[FunctionDef]:
         names: The names of the functions.
     """
     seen = set(names)
-    waiting = list(seen)
-    while waiting:
-        definition = eager_context().get_function_def(waiting.pop())
+    worklist = list(seen)
+    while worklist:
+        definition = eager_context().get_function_def(worklist.pop())
         yield definition
-        called = functions_called(definition) - seen
-        waiting += called
-        seen |= called
+        callees = functions_called(definition) - seen
+        worklist += callees
+        seen |= callees
 
 
 def functions_called(definition: FunctionDef) -> set[str]:

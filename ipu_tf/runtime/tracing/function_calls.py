@@ -41,8 +41,8 @@ def prepare(
 
 
 def _renamed(value: Any, names: Sequence[str]) -> Any:
-    renamed = AttrValue()
-    renamed.CopyFrom(value)
-    for function, name in zip(functions_of(renamed), names, strict=True):
+    copy = AttrValue()
+    copy.CopyFrom(value)
+    for function, name in zip(functions_of(copy), names, strict=True):
         function.name = name
-    return renamed
+    return copy

@@ -36,7 +36,7 @@ def library_function(
         new_name: From the name of a called function to that of its copy.
         function_type: The types of arguments and results.
     """
-    made: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
 
     def make(definition: Any, function_type: Any) -> Any:
         change(definition)
@@ -46,14 +46,14 @@ def library_function(
                 for callee in functions_of(value):
                     children[callee.name] = callee_of(callee.name)
                     callee.name = new_name(callee.name)
-        known = [child for child in children.values() if child is not None]
-        return atomic_function_from_def(definition, function_type, known)
+        callees = [child for child in children.values() if child is not None]
+        return atomic_function_from_def(definition, function_type, callees)
 
     def callee_of(name: str) -> Any:
-        if name not in made:
-            made[name] = None  # A function that calls itself is not copied again.
+        if name not in functions:
+            functions[name] = None  # A function that calls itself is not copied again.
             copy = copied(find, name, new_name(name))
-            made[name] = make(copy, function_type_of(copy))
-        return made[name]
+            functions[name] = make(copy, function_type_of(copy))
+        return functions[name]
 
     return make(definition, function_type)

@@ -25,12 +25,12 @@ def stage_of_layers(
         scope = scope_of(op.name)
         if any(_is_within(scope, stage) for stage, _ in scopes):
             tracer.layers.setdefault(scope, scope)
-    found = dict(scopes)
+    stages = dict(scopes)
     for stage, number in scopes:
         for scope, path in tracer.layers.items():
             if _is_within(scope, stage):
-                found.setdefault(path, number)
-    return found
+                stages.setdefault(path, number)
+    return stages
 
 
 def _is_within(scope: str, stage: str) -> bool:

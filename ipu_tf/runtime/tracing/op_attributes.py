@@ -24,9 +24,9 @@ ON_HOST = "_ipu_on_host"
 def note_host_op(op: tf.Operation) -> tf.Operation:
     """Returns an op, marked as one that the host runs, with the shapes of its results."""
     shapes = [tensor.shape.as_proto() for tensor in op.outputs]
-    listed = tf.compat.v1.AttrValue.ListValue(shape=shapes)
+    shape_list = tf.compat.v1.AttrValue.ListValue(shape=shapes)
     set_op_attribute(op, ON_HOST, tf.compat.v1.AttrValue(b=True))
-    set_op_attribute(op, "_output_shapes", tf.compat.v1.AttrValue(list=listed))
+    set_op_attribute(op, "_output_shapes", tf.compat.v1.AttrValue(list=shape_list))
     return op
 
 

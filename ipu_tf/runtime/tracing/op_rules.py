@@ -95,11 +95,11 @@ def _face_op(trace: TracingState, request: OpRequest) -> OpRequest:
     plan = plan_from_attributes(stock, own)
     layer = trace.layer_of(request.name)
     _record(trace, request, layer, stock, shape, plan, own["rounding"] == "stochastic")
-    changed: dict[str, attributes.PlainValue] = {
+    own_attributes: dict[str, attributes.PlainValue] = {
         "stream": trace.next_stream(),
         **planning_of_gradients(TWINS[stock].family, trace.configuration, layer),
     }
-    return request.changed(attrs={**request.attrs, **attributes.to_protos(changed)})
+    return request.changed(attrs={**request.attrs, **attributes.to_protos(own_attributes)})
 
 
 def _cast(trace: TracingState, request: OpRequest) -> OpRequest:
@@ -258,10 +258,10 @@ def _static_values(sizes: tf.Tensor) -> list[int] | None:
 def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
     if not tensor.shape.is_fully_defined():
         layer = scope_of(name) or "the top level"
-        made = _where_size_is_lost(tensor)
+        maker = _where_size_is_lost(tensor)
         raise ValueError(
             f"Op '{name}' (layer '{layer}') has an input of shape {tensor.shape} which is not "
-            f"fully defined; its size is unknown from op '{made.name}' ({made.type}) on. Shapes "
+            f"fully defined; its size is unknown from op '{maker.name}' ({maker.type}) on. Shapes "
             "are static on the IPU: batch data with `drop_remainder=True`, and give variable sizes "
             "as Python integers."
         )

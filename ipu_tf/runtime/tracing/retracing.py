@@ -49,13 +49,13 @@ def concrete_twin(
     """
     atomic = function.inference_fn
     key = (id(atomic), call_path.current().path, *(str(tensor.shape) for tensor in arguments))
-    known = tracer.concrete_functions.get(key)
-    if known is None:
+    pair = tracer.concrete_functions.get(key)
+    if pair is None:
         twin = function
         body = function.graph
         is_own = tracer.has_built(body)
-        wanted = TWINS.keys() if is_own else TWINS.keys() | STOCK_OF.keys()
-        if _holds(body, _nodes(body), wanted.__contains__) and _can_copy(tracer, body):
+        op_types = TWINS.keys() if is_own else TWINS.keys() | STOCK_OF.keys()
+        if _holds(body, _nodes(body), op_types.__contains__) and _can_copy(tracer, body):
             copy = _copy(tracer, body, body.name, arguments)
             copy.variables = body.variables
             # Gradients built from the original have added outputs to its graph.
@@ -66,8 +66,8 @@ def concrete_twin(
             own = twin.inference_fn
             tracer.functions[_key(own.name.decode(), arguments)] = own
         # The original is kept as well: its id is in the key.
-        known = tracer.concrete_functions[key] = (atomic, twin)
-    return known[1]
+        pair = tracer.concrete_functions[key] = (atomic, twin)
+    return pair[1]
 
 
 def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[tf.Tensor]) -> str:
@@ -79,9 +79,9 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
     function = _known_function(tracer, graph, name)
     if function is None:
         return name
-    known = tracer.functions.get(key)
-    if known is None:
-        known = function
+    twin = tracer.functions.get(key)
+    if twin is None:
+        twin = function
         nodes = function.cached_definition.node_def
         # The gradient of a loop renames the functions of the loop, so a copied loop needs its own.
         if tracer.copied or _holds(graph, nodes, TWINS.__contains__):
@@ -93,17 +93,17 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
                 new_name = f"{name}_tiles_{next(_serial)}"
                 copy = _copy(tracer, body, new_name, arguments)
                 attributes = _jit_attributes(function)
-                known = atomic_function_from_func_graph(new_name, copy, attributes)
-        tracer.functions[key] = known
-    if not knows_function(graph, known.name):  # Those of v1 cannot be added, but are known.
-        add_function(graph, known)
-    return name if known is function else known.name.decode()
+                twin = atomic_function_from_func_graph(new_name, copy, attributes)
+        tracer.functions[key] = twin
+    if not knows_function(graph, twin.name):  # Those of v1 cannot be added, but are known.
+        add_function(graph, twin)
+    return name if twin is function else twin.name.decode()
 
 
 def _known_function(tracer: Tracer, graph: FuncGraph, name: str) -> Any:
     """Returns the function called `name` that `graph` or a copied graph knows, else None."""
-    found = (_function_of(library, name) for library in (graph, *tracer.copied))
-    return next((function for function in found if function is not None), None)
+    functions = (_function_of(library, name) for library in (graph, *tracer.copied))
+    return next((function for function in functions if function is not None), None)
 
 
 def _add_called(tracer: Tracer, graph: FuncGraph, nodes: Iterable[Any]) -> None:
@@ -112,9 +112,9 @@ def _add_called(tracer: Tracer, graph: FuncGraph, nodes: Iterable[Any]) -> None:
         for name in (
             function.name for value in node.attr.values() for function in functions_of(value)
         ):
-            called = None if knows_function(graph, name) else _known_function(tracer, graph, name)
-            if called is not None:
-                add_function(graph, called)
+            callee = None if knows_function(graph, name) else _known_function(tracer, graph, name)
+            if callee is not None:
+                add_function(graph, callee)
 
 
 def _key(name: str, arguments: Sequence[tf.Tensor]) -> str:
@@ -186,8 +186,8 @@ def _recreate(
     """Creates `op` of `body` in `copy`; returns its outputs and the operation that runs it."""
     if op.type in _PLAIN_CALLS:
         # Called as a concrete function, which gives the call its gradient.
-        called = concrete_twin(tracer, _callee(body, op), inputs)
-        results = call_flat(called, inputs)  # None if there are none.
+        twin = concrete_twin(tracer, _callee(body, op), inputs)
+        results = call_flat(twin, inputs)  # None if there are none.
         outputs = [] if results is None else tf.nest.flatten(results, expand_composites=True)
         return outputs, copy.get_operations()[-1]
     if op.type not in CALLS:
@@ -238,16 +238,16 @@ def _nodes(body: FuncGraph) -> list[Any]:
     return [op.node_def for op in body.get_operations()]
 
 
-def _holds(library: FuncGraph, nodes: Iterable[Any], wanted: Callable[[str], bool]) -> bool:
+def _holds(library: FuncGraph, nodes: Iterable[Any], is_match: Callable[[str], bool]) -> bool:
     """Whether one of the nodes, or of a called function's nodes, is of a wanted type."""
     seen: set[str] = set()
 
     def holds(nodes: Iterable[Any]) -> bool:
         for node in nodes:
-            if wanted(node.op):
+            if is_match(node.op):
                 return True
-            called = [f.name for value in node.attr.values() for f in functions_of(value)]
-            for name in {*called, node.op} - seen:  # v1 functions are ops of that name.
+            callees = [f.name for value in node.attr.values() for f in functions_of(value)]
+            for name in {*callees, node.op} - seen:  # v1 functions are ops of that name.
                 seen.add(name)
                 function = _function_of(library, name)
                 if function is not None and holds(function.cached_definition.node_def):

@@ -88,21 +88,21 @@ class Snapshots:
             return
         if op.type == _ENQUEUE:
             fed = [tensor for tensor in op.inputs[2:] if tensor.dtype in (tf.float16, tf.float32)]
-            self._record(op, fed, kept=False)
+            self._record(op, fed, after=False)
         elif (op.graph is not self.graph or op.type == COLLECTIVE) and has_effect(
             op.op_def, op.type
         ):
             handles = [tensor for tensor in op.inputs if tensor.dtype == tf.resource]
             uses_variable = any(_dtype_of_variable(handle) for handle in handles)
             if not uses_variable and all(tensor.dtype not in _NOT_KEPT for tensor in op.outputs):
-                self._record(op, op.outputs, kept=True)
+                self._record(op, op.outputs, after=True)
 
-    def _record(self, op: tf.Operation, values: Sequence[tf.Tensor], *, kept: bool) -> None:
+    def _record(self, op: tf.Operation, values: Sequence[tf.Tensor], *, after: bool) -> None:
         if not values:
             return
         self.records.append(next(_serial))
         with op.graph.as_default(), tf.name_scope(f"{op.name}_record/"):
-            library.load().ipu_replay_record(values=values, stream=self.records[-1], kept=kept)
+            library.load().ipu_replay_record(values=values, stream=self.records[-1], kept=after)
 
 
 def has_effect(op_def: OpDef, op_type: str) -> bool:

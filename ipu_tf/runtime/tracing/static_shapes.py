@@ -87,8 +87,8 @@ def drops_remainder(dataset: tf.data.Dataset) -> bool | None:
     """
     drops = dataset_drops_remainder(dataset)
     if drops is not None:
-        known = tf.get_static_value(drops)
-        return None if known is None else bool(known)
+        constant = tf.get_static_value(drops)
+        return None if constant is None else bool(constant)
     inputs = [drops_remainder(source) for source in dataset_inputs(dataset)]
     seen = [whole for whole in inputs if whole is not None]
     return all(seen) if seen else None

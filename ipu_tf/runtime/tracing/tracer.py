@@ -146,18 +146,18 @@ class Tracer:
             float_checks.add(op, self.configuration, self.number)
         return op
 
-    def note_loss_scale(self, scale: tf.Tensor, checked: Sequence[tf.Variable] = ()) -> None:
+    def note_loss_scale(self, scale: tf.Tensor, gradients: Sequence[tf.Variable] = ()) -> None:
         """Notes the scale of the loss, if the program is replayed.
 
         Args:
             scale: A scalar.
-            checked: Gradients that an optimizer checks for overflows; None for missing ones.
+            gradients: Gradients that an optimizer checks for overflows; None for missing ones.
         """
         snapshots = self.snapshots
         if snapshots is None or snapshots.graph is not tf.compat.v1.get_default_graph():
             return
         self.loss_scale = tf.cast(tf.convert_to_tensor(scale), tf.float32)
-        tensors = [one.values if isinstance(one, tf.IndexedSlices) else one for one in checked]
+        tensors = [one.values if isinstance(one, tf.IndexedSlices) else one for one in gradients]
         self.scaled_gradients += [tf.convert_to_tensor(one) for one in tensors if one is not None]
 
     def _note_op(self, op: tf.Operation, request: OpRequest) -> None:
@@ -180,8 +180,8 @@ class Tracer:
     @property
     def trainable_variables(self) -> tuple[tf.Variable, ...]:
         """The trainable variables that the function uses, known after the trace."""
-        found = (reference() for reference in self._trainable)
-        return tuple(variable for variable in found if variable is not None)
+        weights = (reference() for reference in self._trainable)
+        return tuple(variable for variable in weights if variable is not None)
 
     def note_trainable(self, variables: Iterable[tf.Variable]) -> None:
         """Remembers trainable variables that the function uses, for their lifetime."""
@@ -226,11 +226,9 @@ class Tracer:
             outputs: The results of the traced function.
         """
         graph = tf.compat.v1.get_default_graph()
-        needed = _needed(graph, outputs)
+        names = _needed(graph, outputs)
         self.program.tile_ops[:] = [
-            tile_op
-            for tile_op, op in self._operations
-            if op.graph is not graph or op.name in needed
+            tile_op for tile_op, op in self._operations if op.graph is not graph or op.name in names
         ]
 
     def enter_shard(self, scope: str, ipu: int) -> None:
@@ -315,11 +313,11 @@ class Tracer:
 
     def _note_layer(self, name: str) -> None:
         """Remembers the Keras layer of an op's scope; it is known only during the layer's call."""
-        called = call_path.current()
-        path, scope = _COMPILED_LOSS.sub(LOSS, called.path), scope_of(name)
+        call = call_path.current()
+        path, scope = _COMPILED_LOSS.sub(LOSS, call.path), scope_of(name)
         if path and scope and self.layers.get(scope) != path:
             self.layers[scope] = path
-            if called.is_in_optimizer:
+            if call.is_in_optimizer:
                 self.optimizer_scopes.add(scope)
 
     def layer_of(self, name: str) -> str:
@@ -353,12 +351,12 @@ def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
     """Returns the names of the ops of `graph` that its outputs or its side effects need."""
     flat = tf.nest.flatten(outputs, expand_composites=True)
     # Eager tensors and variables, which a function may also return, belong to no graph.
-    waiting = [value.op for value in flat if getattr(value, "graph", None) is graph]
-    waiting += [op for op in graph.get_operations() if op_def_of(op).is_stateful]
-    needed: set[str] = set()
-    while waiting:
-        op = waiting.pop()
-        if op.name not in needed:
-            needed.add(op.name)
-            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return needed
+    worklist = [value.op for value in flat if getattr(value, "graph", None) is graph]
+    worklist += [op for op in graph.get_operations() if op_def_of(op).is_stateful]
+    names: set[str] = set()
+    while worklist:
+        op = worklist.pop()
+        if op.name not in names:
+            names.add(op.name)
+            worklist += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return names

@@ -36,20 +36,20 @@ def with_limit(
     Returns:
         The attributes; None if the loop ends by then as it is, or does not count.
     """
-    (called,) = functions_of(attrs["cond"])
-    function = function_in(graph, called.name)
+    (callee,) = functions_of(attrs["cond"])
+    function = function_in(graph, callee.name)
     if function is None or len(inputs) < 2 or inputs[0].dtype != tf.int32:
         return None
     definition = FunctionDef()
     definition.CopyFrom(function.cached_definition)
     if tf.get_static_value(inputs[0]) != 0 or _ends_by(definition, inputs, most):
         return None
-    definition.signature.name = f"{called.name}_tried_{next(_serial)}"
+    definition.signature.name = f"{callee.name}_tried_{next(_serial)}"
     _add_limit(definition, most)
 
     def find(name: str) -> FunctionDef:
-        known = cast(tf.types.experimental.AtomicFunction, function_in(graph, name))
-        return known.cached_definition
+        copy = cast(tf.types.experimental.AtomicFunction, function_in(graph, name))
+        return copy.cached_definition
 
     copy = library_function(
         definition,

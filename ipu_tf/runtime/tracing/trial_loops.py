@@ -54,18 +54,20 @@ def limited(
     most = max(of_update, limit // of_update * of_update)
     places = _count_of(graph, attrs)
     if places is None:
-        changed = _is_over_steps(graph, inputs, attrs) and with_limit(graph, inputs, attrs, most)
-        if not changed:
+        limited_attrs = _is_over_steps(graph, inputs, attrs) and with_limit(
+            graph, inputs, attrs, most
+        )
+        if not limited_attrs:
             return inputs, attrs
         trial.note_cut(_LOG, _NOTICE % (most, "its"), limit)
-        return inputs, changed
+        return inputs, limited_attrs
     first, end = (inputs[place] for place in places)
     if ITERATIONS not in end.name and not _is_over_steps(graph, inputs, attrs):
         return inputs, attrs
-    known = [tf.get_static_value(one) for one in (first, end)]
-    if None not in known and known[1] - known[0] <= most:
+    ends = [tf.get_static_value(one) for one in (first, end)]
+    if None not in ends and ends[1] - ends[0] <= most:
         return inputs, attrs
-    count = "its" if None in known else known[1] - known[0]
+    count = "its" if None in ends else ends[1] - ends[0]
     trial.note_cut(_LOG, _NOTICE % (most, count), limit)
     ended = list(inputs)
     ended[places[1]] = tf.minimum(end, first + most)
@@ -113,18 +115,18 @@ def _is_over_steps(graph: FuncGraph, inputs: Sequence[tf.Tensor], attrs: Mapping
 
 
 def _definition(graph: FuncGraph, value: Any) -> Any:
-    (called,) = functions_of(value)
-    function = function_in(graph, called.name)
+    (callee,) = functions_of(value)
+    function = function_in(graph, callee.name)
     return None if function is None else function.cached_definition
 
 
 def _types_in(graph: Any, value: Any, seen: set[str]) -> Iterator[str]:
     """Yields the types of the ops in the functions of an attribute, and in those they call."""
-    for called in functions_of(value):
-        function = None if called.name in seen else function_in(graph, called.name)
+    for callee in functions_of(value):
+        function = None if callee.name in seen else function_in(graph, callee.name)
         if function is None:
             continue
-        seen.add(called.name)
+        seen.add(callee.name)
         for node in function.cached_definition.node_def:
             yield node.op
             for attribute in node.attr.values():

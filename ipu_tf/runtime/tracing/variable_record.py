@@ -45,9 +45,9 @@ class VariableRecord:
             ValueError: The initial value depends on inputs of the computation.
         """
         key = _NUMBERED.sub("", cast(str | None, kwargs.get("name")) or "")
-        known = self._left.get(key)
-        if known:
-            return known.popleft()
+        variables = self._left.get(key)
+        if variables:
+            return variables.popleft()
         with tf.device(None):  # The host initialises it; TensorFlow has no device of an IPU's name.
             variable = next_creator(**_initialized_by_session(kwargs))
         self._made.append((key, variable))
