@@ -210,6 +210,7 @@ class TestInAScope:
         assert cycles[0] == cycles[1]
         assert strategy.report().programs == ()
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("compiled", [True, False])
     def test_models_of_the_scope(self, compiled):
         strategy = ipu_tf.IPUStrategy()
@@ -286,6 +287,7 @@ def of_any_size():
 
 
 class TestShapes:
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("training", [True, False])
     def test_without_a_batch_axis_inputs_keep_their_sizes(self, training):
         report = ipu_tf.estimate(packed_graphs, batch_size=3, batch_axis=None, training=training)
@@ -304,6 +306,7 @@ class TestShapes:
         report = ipu_tf.estimate(model, batch_size=12, input_shapes=shapes, training=False)
         assert [op.shape.m for op in report.tile_ops] == [12]
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("training", [True, False])
     @pytest.mark.parametrize("named", [True, False])
     def test_free_height_and_width_are_given(self, training, named):
@@ -347,6 +350,7 @@ class TestShapes:
 
 
 class TestLargeModels:
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("training", [True, False])
     def test_weights_may_be_larger_than_the_host(self, training):
         def model():

@@ -17,6 +17,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("shape", [(6, 6), (3, 8, 8)], ids=["matrix", "batch"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_of_matrices_has_a_cost(name, shape):

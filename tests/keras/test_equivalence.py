@@ -38,7 +38,7 @@ def _no_configuration_is_left():
 
 
 @pytest.mark.parametrize(*covering(2, **AXES))
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 def test_weights_equal_the_big_batch(kind, replicas, micro_batches, method, stages, optimizer):
     big_batch = BATCH * micro_batches * replicas
     data = samples(big_batch * UPDATES)

@@ -276,6 +276,7 @@ def pinned():
     return tfm.HamiltonianMonteCarlo(lambda mean: density(mean), 0.1, 3)
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize(
     "make",
     [

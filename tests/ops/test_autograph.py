@@ -29,6 +29,7 @@ FACES = {
 }
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("name", FACES)
 def test_sources_are_not_read(name, monkeypatch):
     read = []

@@ -53,6 +53,7 @@ def in_scope(function, *arguments):
     return [value.numpy() for value in strategy.run(both, arguments)]
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_activations_have_the_values_and_gradients_of_their_formulas(name, dtype):

@@ -132,7 +132,7 @@ def test_twice_the_matmul_never_costs_less(name):
     assert costs[-1] > costs[0]
 
 
-@pytest.mark.fast_cells(6)
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("pass_", CONV_PASSES)
 @pytest.mark.parametrize("name", ["batch", "in_channels", "out_channels", "groups"])
 def test_twice_the_conv_never_costs_less(pass_, name):
@@ -402,6 +402,7 @@ def test_releases_take_steps_of_extents_by_their_role(field):
         Release(name="other", **{field: frozenset({"rows"})})
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("plan", "shape"),
     [

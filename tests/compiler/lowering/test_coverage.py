@@ -25,6 +25,7 @@ def compiled(module):
 # The pinned figures have the others.
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("name", mostly_slow(modules.NAMES, modules.FAST))
 def test_a_training_step_has_a_cost(name):
     program = compiled(modules.module(name))

@@ -65,6 +65,7 @@ def in_store(schedule, stages, training, made, read):
     return most - 1
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("training", [True, False])
 def test_what_waits_is_what_a_count_finds(schedule, training):

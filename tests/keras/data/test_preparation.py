@@ -445,6 +445,7 @@ def test_batches_are_narrowed(model):
 ASKED = {"default": {}, "no": {"shuffle": False}, "yes": {"shuffle": True}}
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("asked", mostly_slow(ASKED, fast=["default", "yes"]))
 def test_shuffling_of_a_dataset_is_warned_about_where_it_is_asked_for(model, asked):
     with warnings.catch_warnings(record=True) as said:

@@ -46,7 +46,7 @@ def flat(outputs):
     return [np.asarray(tensor) for tensor in tf.nest.flatten(outputs)]
 
 
-@pytest.mark.fast_cells(4)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("return_sequences", [False, True])
 @pytest.mark.parametrize("return_state", [False, True])
 def test_outputs_equal_those_of_keras(kinds, return_sequences, return_state):
@@ -55,7 +55,7 @@ def test_outputs_equal_those_of_keras(kinds, return_sequences, return_state):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.fast_cells(4)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("activation", ["relu", "softmax", "sigmoid", "hard_sigmoid"])
 def test_activations(kinds, activation):
     recurrent = "sigmoid" if activation == "relu" else activation
@@ -63,6 +63,7 @@ def test_activations(kinds, activation):
     np.testing.assert_allclose(ours(X), stock(X), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.fast_cells(1)
 def test_gradients_equal_those_of_keras(kinds):
     results = []
     for layer in equal_pair(kinds):
@@ -100,6 +101,7 @@ def test_time_major(kind, return_sequences, return_state):
     assert [tensor.shape for tensor in symbolic] == [tensor.shape for tensor in actual]
 
 
+@pytest.mark.fast_cells(1)
 def test_initial_states(kinds):
     ours, stock = equal_pair(kinds)
     count = 2 if isinstance(ours, LSTM) else 1

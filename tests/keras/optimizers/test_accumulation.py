@@ -35,7 +35,7 @@ def reduced(steps, every, method):
     return [[g / every if method in MEANS else g for g in grads] for grads in total]
 
 
-@pytest.mark.fast_cells(8)
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("method", Method)
 @pytest.mark.parametrize("every", [1, 2, 3])
 @pytest.mark.parametrize("inner", [keras.optimizers.SGD, keras.optimizers.Adam])

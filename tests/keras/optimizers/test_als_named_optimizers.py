@@ -37,6 +37,7 @@ def weights_after_steps(optimizer):
     return weights.numpy(), float(optimizer.loss_scaling_factor)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("named", PAIRS)
 def test_it_trains_as_the_optimizer_wrapped(named):
     make, inner = PAIRS[named]
@@ -47,6 +48,7 @@ def test_it_trains_as_the_optimizer_wrapped(named):
     assert np.any(ours != np.linspace(-1, 1, 5).astype(np.float16))
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("named", PAIRS)
 def test_its_configuration_makes_it_again(named):
     optimizer = PAIRS[named][0]()

@@ -26,7 +26,7 @@ def make(request):
     return request.param
 
 
-@pytest.mark.fast_cells(4)
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize(
     ("ours", "stock"),
     [
@@ -79,6 +79,7 @@ def test_adam_is_its_formula(debiasing, amsgrad):
     np.testing.assert_allclose(ours, expected, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("debiasing", [True, False])
 @pytest.mark.parametrize("clip", [None, 0.5])
 def test_lamb_is_its_formula(debiasing, clip):
@@ -161,7 +162,7 @@ def test_the_update_is_computed_in_the_precision_asked_for():
     assert steps == {tf.float16: -1.0, tf.float32: pytest.approx(-1.0001, rel=1e-7)}
 
 
-@pytest.mark.fast_cells(6)
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("slot_dtype", ["float16", "float32"])
 @pytest.mark.parametrize("precision", ["float16", "float32"])
 @pytest.mark.parametrize("variable_dtype", ["float16", "float32"])
@@ -193,6 +194,7 @@ def test_a_schedule_is_followed():
     check_equal(trained(ours), trained(stock), rtol=1e-7)
 
 
+@pytest.mark.fast_cells(1)
 def test_config_round_trip(make):
     optimizer = make(
         outline_apply_gradients=True, outline_apply_gradients_kwargs={"unique_sharding": True}

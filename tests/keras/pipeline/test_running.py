@@ -122,6 +122,7 @@ def test_executions_are_whole_updates(strategy, model):
         fit(model, 12)
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize(
     ("schedule", "stages", "micro_batches", "depth"),
     [

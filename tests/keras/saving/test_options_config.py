@@ -64,7 +64,7 @@ def configured(model):
     return compiled(model)
 
 
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("kind", ["sequential", "functional"])
 def test_every_option_comes_back(strategy, through, kind):
     with strategy.scope():
@@ -203,6 +203,7 @@ def test_stock_keras_reads_the_files(strategy, tmp_path, suffix, kind):
     np.testing.assert_array_equal(loaded(x), model(x))
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
 @pytest.mark.parametrize("build_plain", [sequential, functional])
 def test_files_of_stock_keras_have_default_options(strategy, tmp_path, suffix, build_plain):

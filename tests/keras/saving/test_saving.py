@@ -66,6 +66,7 @@ def test_weights_files(tmp_path, strategy, build, data, saved_in_scope):
     np.testing.assert_array_equal(target(x), source(x))
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES.keys())
 def test_copies(strategy, build, data, place, duplicate):
     x, _ = data

@@ -104,6 +104,7 @@ def test_types_of_the_losses(loss, data):
         loss(arguments[0], data, *arguments[1:], out_dtype=tf.float16)
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("blank", [0, 1, 2, -1])
 @pytest.mark.parametrize(
     ("decode", "data"),

@@ -159,6 +159,7 @@ KINDS = {
 }
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize(*covering(2, changes=CHANGES, **KINDS))
 def test_convolutions(changes, pass_, partials, mode):
     shape = conv(pass_, **changes)
@@ -197,6 +198,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize(*covering(2, layer=LAYERS, **KINDS))
 def test_layers_under_the_planner_s_plans(layer, pass_, partials, mode):
     shape = dataclasses.replace(layer, pass_=pass_)
@@ -204,6 +206,7 @@ def test_layers_under_the_planner_s_plans(layer, pass_, partials, mode):
     check_op(shape, plan, 0, Rounding(mode=mode, seed=1))
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("partials", ["float32", "float16"])
 @pytest.mark.parametrize(("m", "k", "n"), [(64, 2304, 40), (600, 70, 90), (5, 90, 1100)])
@@ -213,6 +216,7 @@ def test_dense_layers_under_the_planner_s_plans(m, k, n, partials, dtype):
     check_op(shape, plan, 0, NEAREST, scale=k**-0.25)
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("mode", ["nearest", "stochastic"])
 @pytest.mark.parametrize(("multiplier", "stride"), [(1, 1), (1, 2), (3, 1)])
 def test_depthwise_ops_are_grouped_convolutions(multiplier, stride, mode):

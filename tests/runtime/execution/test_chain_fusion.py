@@ -36,6 +36,7 @@ def positive(*shape, seed=0):
     return tf.constant(np.abs(normals(seed, shape)) + 0.1)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("shape", [(3,), (5, 7), (2, 3, 4, 33), (300, 300)])
 def test_an_update_of_adam_has_the_bits_of_its_pieces(strategy, shape):
     moments = [tf.constant(normals(seed, shape)) for seed in range(2)]
@@ -47,6 +48,7 @@ def test_an_update_of_adam_has_the_bits_of_its_pieces(strategy, shape):
         np.testing.assert_array_equal(ours, stock)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("shape", [(4, 1), (5, 7), (2, 3, 4, 33), (70, 40, 128)])
 def test_the_gradient_of_a_softmax_is_that_of_float64(strategy, shape):
     operands = [tf.constant(normals(seed, shape)) for seed in range(2)]

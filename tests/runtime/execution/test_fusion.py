@@ -55,6 +55,7 @@ def live_types(function):
 FUSED = {"conv": "IpuConv2DBias", "grouped": "IpuConv2DBias", "dense": "IpuMatMulBias"}
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("kind", FUSED)
 def test_bias_and_relu(strategy, kind, relu):
@@ -66,6 +67,7 @@ def test_bias_and_relu(strategy, kind, relu):
     np.testing.assert_allclose(function(*operands), fn(*operands), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("kind", ["conv", "dense"])
 def test_gradients_inside(strategy, kind, relu):
@@ -85,6 +87,7 @@ def test_gradients_inside(strategy, kind, relu):
         np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("kind", ["conv", "dense"])
 def test_gradients_by_a_tape_outside(strategy, kind, relu):
@@ -194,6 +197,7 @@ def test_dropout_whose_mask_is_broadcast(strategy):
     np.testing.assert_array_equal(function(x), fn(x))
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize(
     "numbers",
     [

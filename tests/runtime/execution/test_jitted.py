@@ -49,6 +49,7 @@ def compiled_op_types(function):
 
 
 class TestInsideOfARun:
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("traced_before", [False, True])
     def test_runs_as_tile_ops_that_xla_compiles(self, strategy, traced_before):
         jitted = tf.function(network, jit_compile=True)

@@ -44,6 +44,7 @@ def with_gradients(x, gamma, beta, relu=False):
     return y, *tape.gradient(loss, (x, gamma, beta))
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("shape", [(6, 5), (3, 7, 17), (2, 4, 5, 33), (40, 30, 64)])
 def test_values_and_gradients_are_those_of_float64(strategy, shape, relu):

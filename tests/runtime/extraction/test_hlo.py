@@ -47,6 +47,7 @@ class TestKerasSteps:
         assert found["dot"] == families["matmul"]
         assert found["convolution"] == sum(families.values()) - families["matmul"]
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("name", mostly_slow(modules.NAMES, modules.FAST))
     def test_parameters(self, name):
         module = modules.module(name)

@@ -167,7 +167,7 @@ class TestGradients:
             for name in FUNCTIONS
         ],
     )
-    @pytest.mark.fast_cells(3)
+    @pytest.mark.fast_cells(1)
     def test_numbers_are_those_of_tensorflow_in_one_trace(self, name, sign):
         fn, traces = FUNCTIONS[name], []
 
@@ -257,7 +257,7 @@ class TestKeras:
 
 
 class TestTripCounts:
-    @pytest.mark.fast_cells(2)
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize(
         ("name", "expected"),
         [
@@ -323,7 +323,7 @@ class TestMemory:
         assert loops
         return max(part.bytes for loop in loops for part in loop.type.parts)
 
-    @pytest.mark.fast_cells(2)
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("name", ["LSTM", "GRU", "SimpleRNN"])
     @pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
     def test_a_recurrent_layer_keeps_its_kernels_once(self, name, dtype):

@@ -46,7 +46,7 @@ SLICES = {
 
 
 @pytest.mark.parametrize("name", SLICES)
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 def test_values_and_gradients_equal_stock(name):
     slice_, shape = SLICES[name]
     static_shapes = []

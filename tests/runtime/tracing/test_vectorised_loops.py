@@ -161,7 +161,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("name", mostly_slow(list(CASES), fast=CASES.keys() - SLOW))
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 def test_values_and_gradients_equal_stock_without_loops(name):
     fn, *args = CASES[name]
     strategy = IPUStrategy(enable_keras_extensions=False)
