@@ -22,7 +22,7 @@ from ipu_tf.programs.device_places import DevicePlaces, Neighbours
 from ipu_tf.programs.nonfinite import Fault, NonFinite
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime.execution.value_checks import place_of, summary
+from ipu_tf.runtime.execution.value_findings import place_of, summary
 from ipu_tf.runtime.tracing import float_checks
 from ipu_tf.runtime.tracing.tracer import Tracer
 from ipu_tf.tile_program.device_program import DeviceProgram

@@ -30,7 +30,8 @@ from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.programs.program import Program
 from ipu_tf.programs.update_runs import Moment, UpdateRuns
 from ipu_tf.runtime.execution.repeated_effects import first_unrepeatable, groups_of_streams
-from ipu_tf.runtime.execution.value_checks import CheckedOp, FunctionChecks, summary
+from ipu_tf.runtime.execution.value_checks import FunctionChecks
+from ipu_tf.runtime.execution.value_findings import CheckedOp, summary
 from ipu_tf.runtime.execution.value_history import Cause, ValueHistory
 from ipu_tf.runtime.execution.xla_random_numbers import XlaDraw
 from ipu_tf.runtime.extraction import hlo_region

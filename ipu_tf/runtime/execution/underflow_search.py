@@ -12,12 +12,8 @@ from numpy.typing import NDArray
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.runtime.execution.nonfinite_replay import ReplayedRun, ReplayLog
 from ipu_tf.runtime.execution.underflow import LostValues, can_lose, lost
-from ipu_tf.runtime.execution.value_checks import (
-    CheckedOp,
-    FunctionChecks,
-    place_of,
-    summary,
-)
+from ipu_tf.runtime.execution.value_checks import FunctionChecks
+from ipu_tf.runtime.execution.value_findings import CheckedOp, place_of, summary
 from ipu_tf.runtime.execution.value_history import ValueHistory
 
 

@@ -10,13 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.runtime.execution.value_checks import (
-    CheckedOp,
-    Finding,
-    FunctionChecks,
-    LoopMark,
-    finding,
-)
+from ipu_tf.runtime.execution.value_checks import FunctionChecks, LoopMark
+from ipu_tf.runtime.execution.value_findings import CheckedOp, Finding, finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

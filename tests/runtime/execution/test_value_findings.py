@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ipu_tf.runtime.execution.value_checks import CheckedOp, finding, place_of, summary
+from ipu_tf.runtime.execution.value_findings import CheckedOp, finding, place_of, summary
 
 
 def test_a_summary_counts_values_by_their_exponent():
