@@ -1,4 +1,4 @@
-// Sums over segments of rows and their gradient: IpuSegmentSum and IpuGatherRows.
+// Sums over segments of rows and their gradient: IpuSegmentSum, IpuGatherRows, and both in one.
 #include "../core/elements/segments.h"
 
 #include "absl/strings/str_cat.h"
@@ -25,28 +25,47 @@ int64_t FirstBeyond(const int32_t* numbers, int64_t count, int64_t limit) {
   return -1;
 }
 
+// Returns the error of the first number that is none of a row, or "".
+std::string RowsError(const int32_t* numbers, int64_t count, int64_t rows) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (numbers[i] < 0 || numbers[i] >= rows) {
+      return absl::StrCat("indices[", i, "] = ", numbers[i], " is not in [0, ", rows, ")");
+    }
+  }
+  return "";
+}
+
+// Reads the numbers of rows and of segments; the rows may be picked from others before they are added up.
 class SegmentSumKernel : public NamedKernel {
  public:
   using NamedKernel::NamedKernel;
 
   void Compute(OpKernelContext* context) override {
-    const Tensor &x = context->input(0), &ids = context->input(1), &count = context->input(2);
+    const int last = context->num_inputs() - 1;
+    const bool picks = last == 4;
+    const Tensor &x = context->input(0), &ids = context->input(last - 1), &count = context->input(last);
     OP_REQUIRES(context,
-                x.dims() == 2 && ids.dims() == 1 && count.dims() == 0 && x.dim_size(0) == ids.dim_size(0) &&
-                    count.scalar<int32_t>()() >= 0,
+                x.dims() == 2 && ids.dims() == 1 && count.dims() == 0 && count.scalar<int32_t>()() >= 0 &&
+                    (picks ? context->input(1) : x).dim_size(0) == ids.dim_size(0) &&
+                    (!picks || (context->input(1).dims() == 1 && context->input(2).shape() == ids.shape())),
                 Error(absl::StrCat("data has rows, each has a number, and the count of segments is a scalar of at "
                                    "least 0. Received the shapes ",
                                    x.shape().DebugString(), ", ", ids.shape().DebugString(), " and ",
                                    count.shape().DebugString())));
-    const int64_t segments = count.scalar<int32_t>()();
+    const int64_t segments = count.scalar<int32_t>()(), rows = ids.dim_size(0);
     const int32_t* id = ids.flat<int32_t>().data();
-    const int64_t beyond = FirstBeyond(id, ids.NumElements(), segments);
+    PickedRows picked{};
+    if (picks) {
+      picked = {context->input(1).flat<int32_t>().data(), context->input(2).flat<int32_t>().data()};
+      IPU_TF_CHECK(context, RowsError(picked.from, rows, x.dim_size(0)));
+    }
+    const int64_t beyond = FirstBeyond(id, rows, segments);
     OP_REQUIRES(context, beyond < 0,
                 Error(absl::StrCat("segment_ids[", beyond, "] = ", beyond < 0 ? 0 : id[beyond], " is out of range [0, ",
                                    segments, ")")));
     Tensor* y = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape({segments, x.dim_size(1)}), &y));
-    SumSegments(x.flat<float>().data(), id, x.dim_size(0), x.dim_size(1), segments, y->flat<float>().data(),
+    SumSegments(x.flat<float>().data(), picked, id, rows, x.dim_size(1), segments, y->flat<float>().data(),
                 ActiveKernels(), ParallelOf(context));
   }
 };
@@ -62,10 +81,7 @@ class GatherRowsKernel : public NamedKernel {
                                    x.shape().DebugString(), ", ", from.shape().DebugString(), " and ",
                                    ids.shape().DebugString())));
     const int32_t *at = from.flat<int32_t>().data(), *id = ids.flat<int32_t>().data();
-    for (int64_t i = 0; i < from.NumElements(); ++i) {
-      OP_REQUIRES(context, at[i] >= 0 && at[i] < x.dim_size(0),
-                  Error(absl::StrCat("indices[", i, "] = ", at[i], " is not in [0, ", x.dim_size(0), ")")));
-    }
+    IPU_TF_CHECK(context, RowsError(at, from.NumElements(), x.dim_size(0)));
     Tensor* y = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape({from.dim_size(0), x.dim_size(1)}), &y));
     GatherRows(x.flat<float>().data(), at, id, from.dim_size(0), x.dim_size(1), y->flat<float>().data(),
@@ -83,7 +99,7 @@ absl::Status RowsShape(InferenceContext* c, DimensionHandle rows) {
 
 absl::Status SegmentSumShape(InferenceContext* c) {
   DimensionHandle segments;
-  TF_RETURN_IF_ERROR(c->MakeDimForScalarInput(2, &segments));
+  TF_RETURN_IF_ERROR(c->MakeDimForScalarInput(c->num_inputs() - 1, &segments));
   return RowsShape(c, segments);
 }
 
@@ -102,6 +118,17 @@ REGISTER_OP("IpuSegmentSum")
     .SetShapeFn(SegmentSumShape)
     .Doc("UnsortedSegmentSum of rows.");
 
+REGISTER_OP("IpuGatherSegmentSum")
+    .Input("params: T")
+    .Input("indices: int32")
+    .Input("kept: int32")
+    .Input("segment_ids: int32")
+    .Input("num_segments: int32")
+    .Output("output: T")
+    .Attr("T: {float}")
+    .SetShapeFn(SegmentSumShape)
+    .Doc("IpuSegmentSum of IpuGatherRows, whose `segment_ids` are `kept`.");
+
 REGISTER_OP("IpuGatherRows")
     .Input("params: T")
     .Input("indices: int32")
@@ -112,6 +139,7 @@ REGISTER_OP("IpuGatherRows")
     .Doc("SelectV2 of GatherV2 of rows where `segment_ids` are not negative, and of zeros.");
 
 REGISTER_KERNEL_BUILDER(Name("IpuSegmentSum").Device(DEVICE_CPU), SegmentSumKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuGatherSegmentSum").Device(DEVICE_CPU), SegmentSumKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuGatherRows").Device(DEVICE_CPU), GatherRowsKernel);
 
 }  // namespace

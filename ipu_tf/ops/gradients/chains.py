@@ -13,6 +13,7 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 
 
 @tf.RegisterGradient("IpuGatherRows")
+@tf.RegisterGradient("IpuGatherSegmentSum")
 @tf.RegisterGradient("IpuGru")
 @tf.RegisterGradient("IpuGruGrad")
 @tf.RegisterGradient("IpuLstm")

@@ -192,12 +192,22 @@ def _segment_sum(chain: Chain) -> Sequence[str]:
 
 
 def _gathered_rows(chain: Chain) -> Sequence[str]:
-    params, indices, ids = chain.inputs
+    return [_rows_by(chain, *chain.inputs)]
+
+
+def _gathered_segment_sum(chain: Chain) -> Sequence[str]:
+    params, indices, kept, ids, count = chain.inputs
+    rows = _rows_by(chain, params, indices, kept)
+    return [chain.add("UnsortedSegmentSum", rows, ids, count, Tindices=tf.int32)]
+
+
+def _rows_by(chain: Chain, params: str, indices: str, ids: str) -> str:
+    """Adds the rows of `indices`, and zeros in place of those whose id is negative."""
     first, last = (chain.constant(axis, tf.int32) for axis in (0, 1))
     rows = chain.add("GatherV2", params, indices, first, **_GATHER)
     kept = chain.add("GreaterEqual", ids, chain.constant(0, tf.int32), T=tf.int32)
     kept = chain.add("ExpandDims", kept, last, T=tf.bool)
-    return [chain.add("SelectV2", kept, rows, chain.constant(0.0, tf.float32))]
+    return chain.add("SelectV2", kept, rows, chain.constant(0.0, tf.float32))
 
 
 _GATHER = {"Tparams": tf.float32, "Tindices": tf.int32, "Taxis": tf.int32}
@@ -221,6 +231,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuSoftmaxGrad": _softmax_gradient,
         "IpuSegmentSum": _segment_sum,
         "IpuGatherRows": _gathered_rows,
+        "IpuGatherSegmentSum": _gathered_segment_sum,
         "IpuLstm": joined_loops.lstm,
         "IpuLstmGrad": joined_loops.lstm_gradient,
         "IpuGru": joined_loops.gru,

@@ -1,7 +1,8 @@
 """Fuses sums over segments of rows, and the rows that their gradient picks.
 
 TensorFlow adds up rows one by one with a call for each, and its gradient makes a mask as large as
-the rows. Fused, both are one pass over the rows; sums are in the same order.
+the rows. Fused, both are one pass over the rows; sums are in the same order. Rows that are picked
+to be added up, as messages of a graph network are, are added where they lie.
 """
 
 from __future__ import annotations
@@ -27,9 +28,14 @@ def fuse_sum(joined: FusionGraph, op: tf.Operation) -> None:
         op: An op of type UnsortedSegmentSum.
     """
     data, ids, count = op.inputs
-    if _are_rows(data) and _are_numbers(ids) and count.dtype == tf.int32:
+    if not _are_rows(data) or not _are_numbers(ids) or count.dtype != tf.int32:
+        return
+    picked = _picked_rows(joined, data)
+    if picked is None:
         fused = joined.create("IpuSegmentSum", op, op.inputs)
-        joined.replace(op.outputs[0], fused.outputs[0])
+    else:
+        fused = joined.create("IpuGatherSegmentSum", op, [*picked, ids, count])
+    joined.replace(op.outputs[0], fused.outputs[0])
 
 
 def fuse_rows(joined: FusionGraph, op: tf.Operation) -> bool:
@@ -52,6 +58,26 @@ def fuse_rows(joined: FusionGraph, op: tf.Operation) -> bool:
     fused = joined.create("IpuGatherRows", op, [found["params"], indices, ids])
     joined.replace(op.outputs[0], fused.outputs[0])
     return True
+
+
+def _picked_rows(joined: FusionGraph, rows: tf.Tensor) -> tuple[tf.Tensor, ...] | None:
+    """Returns rows, which of them are picked, and the ids of which negative ones pick none.
+
+    None if the rows are not picked from others, or if something else reads them.
+    """
+    while rows.op.type == "Reshape" and rows.op.inputs[0].shape == rows.shape:
+        if joined.only_use(rows) is None:
+            return None
+        rows = rows.op.inputs[0]
+    op = rows.op
+    if joined.only_use(rows) is None:
+        return None
+    if op.type == "IpuGatherRows":
+        return tuple(op.inputs)
+    found = find(rows, _ROWS, {})
+    if found is None or not _are_rows(found["params"]) or not _are_numbers(found["indices"]):
+        return None
+    return found["params"], found["indices"], found["indices"]
 
 
 def _are_rows(tensor: tf.Tensor) -> bool:

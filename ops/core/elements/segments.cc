@@ -4,8 +4,8 @@
 
 namespace ipu_tf {
 
-void SumSegments(const float* x, const int32_t* id, int64_t rows, int64_t columns, int64_t segments, float* sums,
-                 const Kernels& kernels, const Parallel& parallel) {
+void SumSegments(const float* x, const PickedRows& picked, const int32_t* id, int64_t rows, int64_t columns,
+                 int64_t segments, float* sums, const Kernels& kernels, const Parallel& parallel) {
   // Threads share out whole cache lines of columns, so the order of a sum does not depend on their number.
   constexpr int64_t kLine = 16;
   const Parallel threads = ForFloats(rows * columns, parallel);
@@ -16,7 +16,9 @@ void SumSegments(const float* x, const int32_t* id, int64_t rows, int64_t column
     const int64_t width = std::min(columns, (part + 1) * lines / parts * kLine) - begin;
     for (int64_t s = 0; s < segments; ++s) std::fill_n(sums + s * columns + begin, width, 0.0f);
     for (int64_t r = 0; r < rows; ++r) {
-      if (id[r] >= 0) kernels.add(x + r * columns + begin, sums + id[r] * columns + begin, width);
+      if (id[r] < 0 || (picked.kept != nullptr && picked.kept[r] < 0)) continue;
+      const int64_t row = picked.from == nullptr ? r : picked.from[r];
+      kernels.add(x + row * columns + begin, sums + id[r] * columns + begin, width);
     }
   });
 }

@@ -9,10 +9,16 @@
 
 namespace ipu_tf {
 
-// sums[id[r]] += x[r] in the order of the rows, from zero. Rows of a negative number are left out; others must be below
-// `segments`.
-void SumSegments(const float* x, const int32_t* id, int64_t rows, int64_t columns, int64_t segments, float* sums,
-                 const Kernels& kernels, const Parallel& parallel);
+// Which row of `x` each row is, unless a number is negative: then the row is zeros.
+struct PickedRows {
+  const int32_t* from;  // nullptr: the rows themselves.
+  const int32_t* kept;  // Likewise: all.
+};
+
+// sums[id[r]] += row r, in the order of the rows, from zero. Rows of a negative number are left out; others must be
+// below `segments`.
+void SumSegments(const float* x, const PickedRows& picked, const int32_t* id, int64_t rows, int64_t columns,
+                 int64_t segments, float* sums, const Kernels& kernels, const Parallel& parallel);
 
 // y[r] = x[from[r]], or zeros where id[r] is negative.
 void GatherRows(const float* x, const int32_t* from, const int32_t* id, int64_t rows, int64_t columns, float* y,

@@ -151,7 +151,8 @@ def test_bits_of_segments():
 
     def segments(x):
         sums = library.load().ipu_segment_sum(x, ids, 3)
-        return sums, library.load().ipu_gather_rows(sums, tf.maximum(ids, 0), ids)
+        picked = library.load().ipu_gather_segment_sum(x, tf.maximum(ids, 0), ids, ids, 3)
+        return sums, picked, library.load().ipu_gather_rows(sums, tf.maximum(ids, 0), ids)
 
     x = tf.constant(normals(0, (4, 17)))
     for result, reference in zip(jitted(segments)(x), segments(x), strict=True):
@@ -175,6 +176,7 @@ def test_no_op_of_the_library_is_left_out():
         "ipu_dropout_mask",
         "ipu_floating_point_check",
         "ipu_gather_rows",
+        "ipu_gather_segment_sum",
         "ipu_index_check",
         "ipu_masked_scale",
         "ipu_nonfinite_replay",

@@ -65,6 +65,12 @@ def gathered_rows(x):
     return library.load().ipu_gather_rows(x, np.maximum(SEGMENTS, 0), SEGMENTS)
 
 
+def gathered_segment_sum(x):
+    return library.load().ipu_gather_segment_sum(
+        x, [0, 1, 1, 2, 0, 2, 2], SEGMENTS[::-1], SEGMENTS, 4
+    )
+
+
 def joined_call(op):
     return lambda *operands: call(op, operands)
 
@@ -80,6 +86,7 @@ CALLS = {
     ),
     "ipu_moments of vectors": (moments_of_vectors, ((9, 5),)),
     "ipu_segment_sum": (segment_sum, ((7, 9),)),
+    "ipu_gather_segment_sum": (gathered_segment_sum, ((3, 9),)),
     "ipu_gather_rows": (gathered_rows, ((4, 9),)),
     "ipu_dropout_mask": (mask, ()),
     "ipu_masked_scale": (kept, ((5, 9),)),
