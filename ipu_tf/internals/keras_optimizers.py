@@ -53,6 +53,20 @@ def slots_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> list[
     return [held[position] for held in lists if isinstance(held[position], keras.Variable)]
 
 
+WEIGHT_DECAY = "_apply_weight_decay"
+"""The method by which TensorFlow's base class of optimizers lets weights decay."""
+
+
+def decay(optimizer: keras.optimizers.Optimizer, weight: tf.Variable) -> None:
+    """Lets a weight decay as its optimizer says. Relies on `WEIGHT_DECAY`."""
+    getattr(type(optimizer), WEIGHT_DECAY)(optimizer, [weight])
+
+
+def decays(optimizer: keras.optimizers.Optimizer, weight: Variable) -> bool:
+    """Returns whether a weight decays. Relies on `Optimizer._use_weight_decay`."""
+    return optimizer.weight_decay is not None and bool(optimizer._use_weight_decay(weight))
+
+
 def key_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> Hashable:
     """Returns what an optimizer tells a variable by; it is the same for its Keras variable.
 

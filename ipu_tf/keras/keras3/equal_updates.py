@@ -1,15 +1,16 @@
 """Traces the update of a weight once for all weights of its shape, in steps that never run.
 
-An optimizer of Keras updates every weight by the same operations; only the weight, its slots and
-its gradient differ. Where a trace is for figures alone, they are a function that is traced for the
-second weight of a shape and called for all further ones, with their variables in place of its own.
-The compiler sees the operations of every call.
+An optimizer of Keras updates every weight by the same operations, and so it lets it decay; only the
+weight, its slots and its gradient differ. Where a trace is for figures alone, the operations are a
+function that is traced for the second weight of a shape and called for all further ones, with their
+variables in place of its own. The compiler sees the operations of every call.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import call_flat, trace
-from ipu_tf.internals.keras_optimizers import slots_in
+from ipu_tf.internals.keras_optimizers import WEIGHT_DECAY, Variable, decay, decays, slots_in
 from ipu_tf.internals.structures import Gradient
 from ipu_tf.internals.tensorflow import ConcreteFunction
 from ipu_tf.keras.adapters.models import replaced_methods
@@ -45,18 +46,18 @@ class _TracedUpdate:
     """The update of a weight as a function.
 
     Attributes:
-        function: The function of its gradient.
+        function: The function of its gradient, or of nothing.
         handles: The handles of the weight and of its slots.
     """
 
     function: ConcreteFunction
     handles: Sequence[tf.Tensor]
 
-    def call(self, gradient: tf.Tensor, handles: Sequence[tf.Tensor]) -> None:
+    def call(self, inputs: Sequence[tf.Tensor], handles: Sequence[tf.Tensor]) -> None:
         """Updates a weight, given its handle and those of its slots."""
         others = {id(own): other for own, other in zip(self.handles, handles, strict=True)}
         captured = [others.get(id(tensor), tensor) for tensor in self.function.captured_inputs]
-        call_flat(self.function, [gradient, *captured])
+        call_flat(self.function, [*inputs, *captured])
 
 
 def tracing_equal_updates_once(
@@ -69,7 +70,11 @@ def tracing_equal_updates_once(
     is_stock = type(optimizer) in _STOCK and "update_step" not in vars(optimizer)
     if is_stock and device_programs.never_runs():
         updates = _Updates(optimizer)
-        return replaced_methods(optimizer, update_step=updates.update_step)
+        methods: dict[str, Callable[..., None]] = {
+            "update_step": updates.update_step,
+            WEIGHT_DECAY: updates.decay,
+        }
+        return replaced_methods(optimizer, **methods)
     return contextlib.nullcontext()
 
 
@@ -88,21 +93,46 @@ class _Updates:
 
     def update_step(self, gradient: Gradient, variable: tf.Variable, learning_rate: object) -> None:
         """Updates a weight as the optimizer's own method does."""
-        spec = key = None
-        if isinstance(gradient, tf.Tensor):  # And not some rows of a table.
-            spec = tf.TensorSpec(gradient.shape, gradient.dtype)
-            key = (spec, variable.dtype, id(learning_rate))
-        if spec is None or key not in self._seen:  # A function of one call would cost more.
-            self._seen.add(key)
+        if not isinstance(gradient, tf.Tensor):  # Some rows of a table: their number is open.
             self._stock(gradient, variable, learning_rate)
+            return
+
+        def update(gradient: tf.Tensor) -> None:
+            self._stock(gradient, variable, learning_rate)
+
+        self._once(update, (gradient,), variable, id(learning_rate))
+
+    def decay(self, weights: Iterable[Variable]) -> None:
+        """Lets weights decay as the optimizer's own method does."""
+        for weight in weights:
+            if decays(self._optimizer, weight):
+                variable = weight.value if isinstance(weight, keras.Variable) else weight
+                self._once(functools.partial(decay, self._optimizer, variable), (), variable)
+
+    def _once(
+        self,
+        update: Callable[..., None],
+        inputs: tuple[tf.Tensor, ...],
+        variable: tf.Variable,
+        *key: Hashable,
+    ) -> None:
+        """Updates a weight by a function of inputs, or by what that was for an equal weight.
+
+        Args:
+            update: The function; it updates the weight and its slots.
+            inputs: Its inputs.
+            variable: The weight.
+            *key: What the function depends on besides shapes and types.
+        """
+        specs = tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs)
+        kind = (specs, tf.TensorSpec(variable.shape, variable.dtype), *key)
+        if kind not in self._seen:  # A function of one call would cost more.
+            self._seen.add(kind)
+            update(*inputs)
             return
         slots = slots_in(self._optimizer, variable)
         handles = [variable.handle, *(slot.value.handle for slot in slots)]
-        if key not in self._traced:
-
-            def update(gradient: tf.Tensor) -> None:
-                self._stock(gradient, variable, learning_rate)
-
-            function = trace(update, (spec,), name="update")
-            self._traced[key] = _TracedUpdate(function=function, handles=handles)
-        self._traced[key].call(gradient, handles)
+        if kind not in self._traced:
+            function = trace(update, specs, name="update")
+            self._traced[kind] = _TracedUpdate(function=function, handles=handles)
+        self._traced[kind].call(inputs, handles)

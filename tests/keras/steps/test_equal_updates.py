@@ -36,7 +36,9 @@ def estimated(optimizer, monkeypatch):
 
 
 def adam():
-    return keras.optimizers.Adam(1e-3)
+    optimizer = keras.optimizers.AdamW(1e-3)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    return optimizer
 
 
 def momentum():
