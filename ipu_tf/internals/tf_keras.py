@@ -351,6 +351,10 @@ def dense(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:
     ]
 
 
+RECURRENT_LAYERS = (tf_keras.layers.LSTM, tf_keras.layers.GRU)
+"""Layers that compute by kernels of a library, or by their cells."""
+
+
 def forgo_library_kernels(layer: tf_keras.layers.Layer) -> None:
     """Makes a recurrent layer compute by its cell, whatever device the program is for.
 

@@ -267,6 +267,21 @@ def test_models_of_both_keras_train_in_turns():
     assert len(strategy.report(insights=False).programs) == 2
 
 
+@pytest.mark.slow
+def test_recurrent_layers_compute_by_their_cells():
+    """Not in a function beside kernels of other devices, where no loop is joined."""
+
+    def make():
+        lstm = tf_keras.layers.LSTM(4, name="lstm")
+        model = tf_keras.Sequential([tf_keras.Input((5, 6)), lstm], name="net")
+        model.compile("sgd", "mse")
+        return model
+
+    strategy_of()
+    (program,) = ipu_tf.estimate(make, batch_size=2, insights=False).programs
+    assert "net/lstm/lstm_cell" in {row.layer for row in figures.layers(program.device)}
+
+
 def test_the_first_step_says_that_a_model_is_not_converted(caplog, monkeypatch):
     monkeypatch.setattr(tf_keras_scope, "may_use_tf_keras", lambda: False)  # Loaded in the scope.
     strategy = strategy_of()

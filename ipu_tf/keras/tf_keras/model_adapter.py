@@ -14,7 +14,13 @@ import tf_keras
 from ipu_tf.internals.autograph import autograph
 from ipu_tf.internals.keras import register_mappings_in
 from ipu_tf.internals.structures import SpecStructure, TensorStructure
-from ipu_tf.internals.tf_keras import check_loss, layers_within, set_strategy_of
+from ipu_tf.internals.tf_keras import (
+    RECURRENT_LAYERS,
+    check_loss,
+    forgo_library_kernels,
+    layers_within,
+    set_strategy_of,
+)
 from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of, optimizers_held_by
 from ipu_tf.keras.steps.own_steps import build_by_tracing
 from ipu_tf.keras.tf_keras.layer_calls import work
@@ -89,9 +95,13 @@ class TfKerasModel:
         """Returns the step of this name, such as "train_step", as a method of the model.
 
         Layers in it are converted by AutoGraph, the step itself is not, as in stock tf_keras.
+        Recurrent layers compute by their cells, whose loops programs know.
         """
 
         def step(model: tf_keras.Model, data: TensorStructure) -> TensorStructure:
+            for layer in layers_within(model):
+                if isinstance(layer, RECURRENT_LAYERS):
+                    forgo_library_kernels(layer)
             with autograph():
                 results = getattr(model, name)(data)
             register_mappings_in(results)

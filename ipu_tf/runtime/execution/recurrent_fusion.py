@@ -150,7 +150,8 @@ def fuse_loop(joined: FusionGraph, op: tf.Operation) -> None:
     for index in range(count):
         joined.replace(op.outputs[_H + index], fused.outputs[1 + index])
     # It has effects for TensorFlow, as it reads variables, so it runs: it need not iterate.
-    joined.bypass(op, _COUNTER, op.inputs[_LIMIT])
+    with op.graph.as_default():
+        joined.bypass(op, _TIME, tf.constant(loop.x.shape[0]))
 
 
 def _fuse_gradient(
@@ -279,20 +280,35 @@ def _runs_all_steps(loop: _Loop) -> bool:
     condition, steps = loop_condition(loop.op), loop.x.shape[0]
     if condition is None:
         return False
-    names = ("counter", "limit", "time")
-    found = find(
-        condition.outputs[0],
-        ("LogicalAnd", ("Less", "counter", "limit"), ("Less", "time", "steps")),
-        dict(zip(names, condition.inputs, strict=False)),
-    )
-    limit = loop.op.inputs[_LIMIT]
-    limit = limit.op.inputs[0] if limit.op.type == "Max" else limit
+    known = dict(zip(("counter", "limit", "time"), condition.inputs, strict=False))
+    goes_on: Pattern = ("Less", "time", "steps")
+    found = find(condition.outputs[0], goes_on, known)  # Keras 2 sets no limit.
+    if found is None:
+        within = ("LogicalAnd", ("Less", "counter", "limit"), goes_on)
+        found = find(condition.outputs[0], within, known)
+        limit = loop.op.inputs[_LIMIT]
+        limit = limit.op.inputs[0] if limit.op.type == "Max" else limit
+        if tf.get_static_value(limit) != steps:
+            return False
     return (
         found is not None
-        and tf.get_static_value(found["steps"]) == steps
-        and tf.get_static_value(limit) == steps
+        and _around_condition(loop.op, found["steps"]) == steps
         and all(tf.get_static_value(loop.op.inputs[number]) == 0 for number in (_COUNTER, _TIME))
     )
+
+
+def _around_condition(loop: tf.Operation, tensor: tf.Tensor) -> int | None:
+    """Returns the number that a scalar of a loop's condition is, None if that is not known."""
+    condition = loop_condition(loop)
+    for value, around in zip(condition.inputs if condition else (), loop.inputs, strict=False):
+        if value is tensor:
+            tensor = around
+    if tensor.op.type == "StridedSlice" and tensor.shape.rank == 0:  # One of the sizes of a shape.
+        source, begin = (tf.get_static_value(value) for value in tensor.op.inputs[:2])
+        known = source is not None and begin is not None and len(begin) == 1
+        return int(source[begin[0]]) if known else None
+    number = tf.get_static_value(tensor)
+    return None if number is None else int(number)
 
 
 def _variable_or_value(tensor: tf.Tensor) -> tf.Tensor:
