@@ -217,22 +217,22 @@ def _add_loop(
             f"The loop {_where(instruction)} runs {times}; the figures count one iteration."
         ] = None
     fixed = control.unchanged(body, len(state))
-    carried = tuple(
+    state_values = tuple(
         value
         if number in fixed
         else builder.copy(value, name=f"{instruction.name}.{number}", caller=instruction)
         for number, value in enumerate(state)
     )
-    inside = _outside_values(carried)
+    inside = _outside_values(state_values)
     targets = {n: value for n, value in enumerate(inside) if n not in fixed}
     body_block = _block(builder, instruction, body, (inside,), inside, targets)
     condition_block = _block(builder, instruction, condition, (inside,), inside, {})
-    node = _control_node(builder, instruction, carried, context)
+    node = _control_node(builder, instruction, state_values, context)
     node.bodies = ((condition_block, trips + 1), (body_block, trips))
     index = builder.add(node)
     return tuple(
         value if number in fixed else dataclasses.replace(value, made_by=index)
-        for number, value in enumerate(carried)
+        for number, value in enumerate(state_values)
     )
 
 

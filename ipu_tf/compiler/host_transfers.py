@@ -44,7 +44,7 @@ def host_bytes(module: Module) -> int:
         for instruction in computation
         if instruction.opcode in _FEEDS
     )
-    fetched = sum(
+    input_bytes = sum(
         instruction.type.bytes
         for instruction in entry
         if instruction.opcode == "parameter"
@@ -53,7 +53,7 @@ def host_bytes(module: Module) -> int:
     root = by_name[entry.root]
     results = root.operands if root.opcode == "tuple" else (root.name,)
     stays = {parameter.updated_by for parameter in module.parameters} | module.links
-    returned = sum(
+    output_bytes = sum(
         by_name[name].type.bytes for number, name in enumerate(results) if number not in stays
     )
-    return inside + fetched + returned
+    return inside + input_bytes + output_bytes

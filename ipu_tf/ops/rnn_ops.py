@@ -431,11 +431,11 @@ class PopnnAUGRU(PopnnGRU):
 
 
 def _activation(
-    owner: str, argument: str, name: str, accepted: tuple[str, ...]
+    owner: str, argument: str, name: str, names: tuple[str, ...]
 ) -> rnn_cells.Activation:
-    if name not in accepted:
+    if name not in names:
         raise ValueError(
-            f"{owner}: `{argument}` must be one of {', '.join(accepted)}. "
+            f"{owner}: `{argument}` must be one of {', '.join(names)}. "
             f"Received: {argument}={name!r}."
         )
     return ACTIVATIONS[name]

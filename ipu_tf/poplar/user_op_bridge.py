@@ -164,17 +164,17 @@ class Bridge:
             clock_hz=target.clock_hz,
         )
         has_output, error = (ctypes.c_int32 * len(op.outputs))(), ctypes.c_char_p()
-        made = self._library.ipu_tf_user_op_make(
+        handle = self._library.ipu_tf_user_op_make(
             ctypes.byref(request), has_output, ctypes.byref(error)
         )
-        if made is None:
+        if handle is None:
             raise UserOpError(reason_of(error))
         run = ctypes.cast(self._library.ipu_tf_user_op_run, ctypes.c_void_p).value or 0
         return UserProgram(
             run=run,
-            op=made,
+            op=handle,
             has_output=tuple(map(bool, has_output)),
-            records=lambda: self._records(made),
+            records=lambda: self._records(handle),
         )
 
     def _records(self, op: int) -> bytes:

@@ -115,7 +115,7 @@ class _ComputationReader:
     def _instruction(self, proto: InstructionProto, names: Mapping[int, str]) -> Instruction:
         opcode, metadata = proto.opcode, proto.metadata
         type_ = self._type(proto.shape, proto)
-        attributes = {key: read(proto) for key, read in _ATTRIBUTES.get(opcode, {}).items()}
+        attributes = {key: reader(proto) for key, reader in _ATTRIBUTES.get(opcode, {}).items()}
         if opcode == "constant" and isinstance(type_, Array):
             value = literal.from_proto(proto.literal, type_)
             if value is not None:

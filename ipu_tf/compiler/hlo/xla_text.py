@@ -197,7 +197,7 @@ class _Reader:
         )
         type_ = _type(line[head.start(3) : call.start()].strip(), head[2], opcode, metadata)
         name = self._unique(head[2])
-        attributes = {key: read(texts) for key, read in _ATTRIBUTES.get(opcode, {}).items()}
+        attributes = {key: reader(texts) for key, reader in _ATTRIBUTES.get(opcode, {}).items()}
         operands: tuple[str, ...] = ()
         if opcode == "parameter":
             attributes["parameter_number"] = int(inside)

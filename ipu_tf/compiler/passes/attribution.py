@@ -31,16 +31,16 @@ def run(module: Module) -> Module:
     computations = {**module.computations, module.entry: _with_accumulators(module)}
     # A caller comes before its callees, which inherit from it.
     callers: dict[str, Instruction] = {}
-    updated: dict[str, dict[int, str]] = {module.entry: _updated_results(module)}
+    update_layers: dict[str, dict[int, str]] = {module.entry: _updated_results(module)}
     for name in programs(module):
-        attributed = _attributed(computations[name], callers.get(name), updated.get(name, {}))
+        attributed = _attributed(computations[name], callers.get(name), update_layers.get(name, {}))
         computations[name] = attributed
         read_by = attributed.users
         for instruction in attributed:
             for callee in instruction.computations:
                 callers.setdefault(callee, instruction)
                 if instruction.phase == "update":
-                    updated.setdefault(callee, _parts(read_by[instruction.name]))
+                    update_layers.setdefault(callee, _parts(read_by[instruction.name]))
     return module.replace(computations=computations)
 
 
@@ -80,19 +80,21 @@ def _parts(readers: Sequence[Instruction]) -> dict[int, str]:
 
 
 def _attributed(
-    computation: Computation, caller: Instruction | None, updated: Mapping[int, str]
+    computation: Computation, caller: Instruction | None, update_layers: Mapping[int, str]
 ) -> Computation:
     """Returns a computation with phases and layers.
 
     Args:
         computation: The computation.
         caller: The instruction that calls it; None for the entry.
-        updated: Layers of the parts of its result that become weights or optimizer states.
+        update_layers: Layers of the parts of its result that become weights or optimizer states.
     """
     read_by = computation.users
     root = computation.by_name()[computation.root]
     results = root.operands if root.opcode == "tuple" else ()
-    updates = {results[index]: layer for index, layer in updated.items() if index < len(results)}
+    updates = {
+        results[index]: layer for index, layer in update_layers.items() if index < len(results)
+    }
     kept_results = frozenset(results) - set(updates)
     by_name: dict[str, Instruction] = {}
     for instruction in reversed(computation.instructions):

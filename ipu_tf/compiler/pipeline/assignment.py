@@ -256,11 +256,11 @@ class _Assigner:
         """Puts parameters of one stage where they are updated, else where they are first read."""
         results = self._by_name[self._entry.root].operands
         for name, parameter in self._parameter_names():
-            updated = parameter.updated_by
-            maker = results[updated] if updated is not None else ""
+            new_value = parameter.updated_by
+            maker = results[new_value] if new_value is not None else ""
             if maker in self._stages and self._by_name[maker].opcode != "parameter":
                 self._stages[name] = self._stages[maker]
-            elif name not in self._stages and (updated is not None or parameter.role in _OWNED):
+            elif name not in self._stages and (new_value is not None or parameter.role in _OWNED):
                 readers = [self._stages.get(user.name, 0) for user in self._users[name]]
                 self._stages[name] = min(readers, default=0)
 

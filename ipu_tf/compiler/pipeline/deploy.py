@@ -243,13 +243,13 @@ def _reduction_cycles(step: Cut, deployment: Deployment, wiring: Wiring, sums: i
     cycles = wiring.reduce_scatter_cycles(summed, sharing)
     cycles += wiring.all_reduce_cycles(ceil_div(summed, parts), others)
     cycles += wiring.all_reduce_cycles(_SUM_BYTES * sums, sharing)
-    updated = [
+    new_weights = [
         instruction.name
         for instruction in step.module.entry_computation
         if instruction.opcode == "parameter"
         and _is_updated_weight(step.module.parameters[instruction.attributes["parameter_number"]])
     ]
-    weights = ceil_div(_most_bytes(updated, step, deployment), kept_parts)
+    weights = ceil_div(_most_bytes(new_weights, step, deployment), kept_parts)
     return cycles + wiring.all_gather_cycles(weights, gathering)
 
 

@@ -100,7 +100,7 @@ def off_chip(
     """
     weight_group = ReplicaGroup(replicas=offload.weight_parts(wiring.replicas))
     shares: dict[str, Share] = {}
-    transfers, gathered, streaming_bytes = _Transfers(wiring), NO_MOVES, 0
+    transfers, gathers, streaming_bytes = _Transfers(wiring), NO_MOVES, 0
     for variable in variables(module, program):
         is_share = variable.parameter.name in shared
         where = _where(variable, offload, wiring.replicas, is_share=is_share)
@@ -113,7 +113,7 @@ def off_chip(
             transfers.add(part_bytes, _transfers(variable))
         if where.parts > 1:
             whole_cycles = wiring.all_gather_cycles(variable.bytes, weight_group)
-            gathered += _gathers(variable).times(whole_cycles)
+            gathers += _gathers(variable).times(whole_cycles)
     for fifo in fifos:
         if leaves_tiles(fifo, offload):
             streaming_bytes += fifo.bytes
@@ -122,7 +122,7 @@ def off_chip(
         program=moved(program, shares),
         streamed=transfers.streamed,
         overlapped=transfers.overlapped,
-        gathered=gathered,
+        gathered=gathers,
         streaming_bytes=streaming_bytes,
     )
 

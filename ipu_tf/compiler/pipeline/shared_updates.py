@@ -91,12 +91,12 @@ class _Groups:
         members: dict[str, set[str]] = {}
         for name in self._parents:
             members.setdefault(self._find(name), set()).add(name)
-        updated = self._updated()
+        new_values = self._updated()
         whole = {self._find(name) for name in self._whole if name in self._parents}
         whole |= {self._find(name) for name in self._kept_results() if name in self._parents}
         for group, names in members.items():
             sizes = {_elements(self._by_name[name]) for name in names}
-            variables = names & updated.keys()
+            variables = names & new_values.keys()
             if group in whole or len(sizes) != 1 or not variables:
                 continue
             largest = max(self._by_name[name].type.bytes for name in variables)

@@ -165,15 +165,15 @@ class _StageModule:
             self._instructions.append(instruction.replace(after=after))
         else:
             original = self._module.parameters[instruction.attributes["parameter_number"]]
-            updated = original.updated_by
-            if updated is not None:
-                updated = numbers.get(updated)
+            number = original.updated_by
+            if number is not None:
+                number = numbers.get(number)
             role: Role = original.role
             parameter = Parameter(
                 name=original.name,
                 role=role,
                 layer=original.layer,
-                updated_by=updated,
+                updated_by=number,
             )
             self._add_parameter(name, instruction.type, parameter)
 

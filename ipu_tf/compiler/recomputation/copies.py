@@ -20,7 +20,7 @@ class Copies:
     Args:
         entry: The entry.
         groups: The values that may be recomputed, by name, with the group of each.
-        kept: Values among them that are kept.
+        kept_names: Values among them that are kept.
         stage_of: Stage of each instruction; a stage recomputes only its own values.
         ends: Values that a stage hands to others in the forward pass, by stage: it recomputes
             after it has made those that come before the reader.
@@ -30,14 +30,14 @@ class Copies:
         self,
         entry: Computation,
         groups: Mapping[str, Hashable],
-        kept: Set[str],
+        kept_names: Set[str],
         stage_of: Mapping[str, int],
         ends: Mapping[int, tuple[str, ...]],
     ) -> None:
         self._entry = entry
         self._by_name = entry.by_name()
         self._place = {instruction.name: place for place, instruction in enumerate(entry)}
-        self._groups, self._kept, self._stage_of, self._ends = groups, kept, stage_of, ends
+        self._groups, self._kept, self._stage_of, self._ends = groups, kept_names, stage_of, ends
         self._end_of: dict[Hashable, int] = {}
         for name, group in groups.items():
             self._end_of[group] = max(self._place[name], self._end_of.get(group, 0))

@@ -143,15 +143,15 @@ class CheckpointSearch:
         begins = np.array(self._places)
         for index, end in enumerate(self._places):
             kept_bytes = np.zeros(len(self._entry), np.int64)
-            apart, saved = kept_bytes.copy(), kept_bytes.copy()
+            apart, savings = kept_bytes.copy(), kept_bytes.copy()
             for maker, (last, value_bytes) in self._crossing.items():
                 if maker < end <= last and end < self._end:
-                    kept_bytes[maker], saved[maker] = value_bytes, self._saved[maker]
+                    kept_bytes[maker], savings[maker] = value_bytes, self._saved[maker]
                     apart[maker] = 0 if self._stash[maker] else value_bytes
             self._keeps[:, index] = _sums(kept_bytes, begins, end)
             self._works[:, index] = stash[end] - stash[begins] + _sums(apart, begins, end)
             # The last segment, which has no cut at its end, does not run twice.
-            self._costs[:, index] = cost[end] - cost[begins] - _sums(saved, begins, end)
+            self._costs[:, index] = cost[end] - cost[begins] - _sums(savings, begins, end)
 
     @property
     def bytes_without(self) -> int:
@@ -235,9 +235,9 @@ class CheckpointSearch:
     def _layers_before(self, cuts: Iterable[int]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(filter(None, map(self.layer_before, cuts))))
 
-    def layer_before(self, cut: int) -> str:
+    def layer_before(self, place: int) -> str:
         """Returns the path of the layer after which a segment ends."""
-        return next((one.layer for one in self._entry[cut - 1 :: -1] if one.layer), "")
+        return next((one.layer for one in self._entry[place - 1 :: -1] if one.layer), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,11 +256,11 @@ class _Way:
     live_bytes: int = 0
     cuts: tuple[int, ...] = ()
 
-    def with_segment(self, cut: int, work: int, keeps: int, cost: int) -> _Way:
+    def with_segment(self, place: int, work: int, keeps: int, cost: int) -> _Way:
         """Returns the way with one more segment.
 
         Args:
-            cut: Where it ends.
+            place: Where it ends.
             work: Bytes that are live while it runs backward, besides those of earlier segments.
             keeps: Bytes that it keeps for later ones.
             cost: The cost of its recomputation.
@@ -269,7 +269,7 @@ class _Way:
             kept_bytes=self.kept_bytes + keeps,
             cost=self.cost + cost,
             live_bytes=max(self.live_bytes, self.kept_bytes + work),
-            cuts=(*self.cuts, cut),
+            cuts=(*self.cuts, place),
         )
 
     @property

@@ -76,8 +76,8 @@ def recomputed(
     if not groups:
         return RecomputingStep(module=plain, stage_of={})
     entry = plain.entry_computation
-    kept = kept_values(ForwardPass(plain), groups, stage_of)
-    copies = Copies(entry, groups, kept, stage_of, _sent(plain, stage_of))
+    kept_names = kept_values(ForwardPass(plain), groups, stage_of)
+    copies = Copies(entry, groups, kept_names, stage_of, _sent(plain, stage_of))
     computation = with_instructions(entry, copies.instructions())
     return RecomputingStep(
         module=plain.replace(computations={**plain.computations, plain.entry: computation}),
@@ -114,7 +114,7 @@ def _groups(
             continue
         region = regions.get(name, "")
         if cuts is not None and (stage != last or name in before):
-            groups[name] = (stage, *(found[name] for found in segments), region)
+            groups[name] = (stage, *(segment_of[name] for segment_of in segments), region)
         elif region:
             groups[name] = (stage, region)
     return groups

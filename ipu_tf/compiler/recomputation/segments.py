@@ -119,11 +119,11 @@ def rematerialized(forward: ForwardPass) -> dict[str, str]:
         if one.name in scopes and one.layer not in ("", LOSS, METRICS)
     ]
     around = 0
-    while inner and all(found[around:] for found in inner):
-        if len({found[around] for found in inner}) > 1:
+    while inner and all(regions[around:] for regions in inner):
+        if len({regions[around] for regions in inner}) > 1:
             break
         around += 1
-    return {name: found[around] for name, found in scopes.items() if len(found) > around}
+    return {name: regions[around] for name, regions in scopes.items() if len(regions) > around}
 
 
 def before_checkpoints(entry: Computation, within: Callable[[str], bool]) -> set[str]:

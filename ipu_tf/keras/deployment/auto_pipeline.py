@@ -157,7 +157,7 @@ def auto_pipeline(
 
     def trace(micro_batches: int) -> TracedStep:
         accumulation = dataclasses.replace(keeps, steps_per_replica=micro_batches)
-        step, assumed = trace_training(
+        step, assumption = trace_training(
             model,
             batch_size=batch_size,
             config=config,
@@ -165,7 +165,7 @@ def auto_pipeline(
             targets=targets,
             accumulation=accumulation,
         )
-        notes.extend(note for note in assumed if note not in notes)
+        notes.extend(note for note in assumption if note not in notes)
         return step
 
     result = PipelineSearch(

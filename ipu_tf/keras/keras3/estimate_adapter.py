@@ -33,12 +33,12 @@ class Keras3Estimate:
     def inputs(self) -> Structure:
         """The declared inputs, symbolic and in the structure of the model; None without any."""
         try:
-            declared = self.model.inputs
+            tensors = self.model.inputs
         except (AttributeError, ValueError):  # Keras raises these for a model without one.
             return None
-        if not declared:
+        if not tensors:
             return None
-        return declared[0] if isinstance(self.model, keras.Sequential) else self.model.input
+        return tensors[0] if isinstance(self.model, keras.Sequential) else self.model.input
 
     @property
     def built_inputs(self) -> SpecStructure:

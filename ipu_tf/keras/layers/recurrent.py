@@ -121,25 +121,23 @@ def check_arguments(
         raise unsupported(layer, "use_bias", only_arguments["use_bias"])
 
 
-def activation_name(
-    owner: str, argument: str, activation: object, accepted: tuple[str, ...]
-) -> str:
+def activation_name(owner: str, argument: str, activation: object, names: tuple[str, ...]) -> str:
     """Returns the name of an activation function.
 
     Args:
         owner: Name for the error.
         argument: Name of the argument.
         activation: A function of `keras.activations` or its name.
-        accepted: The supported names.
+        names: The supported names.
 
     Raises:
         ValueError: The function is another.
     """
     name = activation if isinstance(activation, str) else getattr(activation, "__name__", None)
-    if name not in accepted:
+    if name not in names:
         raise ValueError(
             f"{owner}: the IPU's recurrent layers do not support {activation!r} as `{argument}`. "
-            f"Acceptable values are {', '.join(accepted)}. Received: {argument}={activation!r}."
+            f"Acceptable values are {', '.join(names)}. Received: {argument}={activation!r}."
         )
     return name
 

@@ -159,13 +159,13 @@ class ExecutionFunction:
     @tf.autograph.experimental.do_not_convert
     def _run_stacked(self, batches: TensorStructure, steps: tf.Tensor) -> Results:
         """Runs the loop over batches that are all present, stacked on their first axes."""
-        skipped = 1 if self._replicas == 1 else 2
+        outer_axes = 1 if self._replicas == 1 else 2
         length = next(leaf for leaf in tree.flatten(batches) if leaf is not None).shape[0]
 
         def read(step: tf.Tensor) -> TensorStructure:
             return tree.map_structure(lambda leaf: None if leaf is None else leaf[step], batches)
 
-        results = self._loop.run(steps, length, read, batch_spec(batches, skipped=skipped))
+        results = self._loop.run(steps, length, read, batch_spec(batches, skipped=outer_axes))
         return self._summarise(results), results
 
 

@@ -109,14 +109,16 @@ class MethodData:
             return MethodCall(arguments=arguments)  # Keras raises the error of the split.
         check_training(model, infeed)
         of_infeed = ("y", "sample_weight", "class_weight", "batch_size", "validation_batch_size")
-        consumed = {
+        replacements = {
             "x": infeed,
             "shuffle": False,
             "steps_per_epoch": infeed.schedule.steps,
             # Fewer than asked for while a script is tried out.
             "epochs": min(arguments["epochs"], arguments["initial_epoch"] + infeed.epochs),
         }
-        return MethodCall(arguments=arguments | dict.fromkeys(of_infeed) | consumed, infeed=infeed)
+        return MethodCall(
+            arguments=arguments | dict.fromkeys(of_infeed) | replacements, infeed=infeed
+        )
 
     def _evaluate(self, model: StatefulModel, arguments: dict[str, Any]) -> MethodCall:
         infeed = arguments["x"]
@@ -131,8 +133,8 @@ class MethodData:
             steps=arguments["steps"],
         )
         of_infeed = dict.fromkeys(("y", "sample_weight", "batch_size"))
-        consumed = {"x": infeed, "steps": infeed.schedule.steps}
-        return MethodCall(arguments=arguments | of_infeed | consumed, infeed=infeed)
+        replacements = {"x": infeed, "steps": infeed.schedule.steps}
+        return MethodCall(arguments=arguments | of_infeed | replacements, infeed=infeed)
 
     def _predict(self, model: StatefulModel, arguments: dict[str, Any]) -> MethodCall:
         infeed = self._infeed(
@@ -142,8 +144,8 @@ class MethodData:
             batch_size=arguments["batch_size"],
             steps=arguments["steps"],
         )
-        consumed = {"x": infeed, "batch_size": None, "steps": infeed.schedule.steps}
-        return MethodCall(arguments=arguments | consumed, infeed=infeed)
+        replacements = {"x": infeed, "batch_size": None, "steps": infeed.schedule.steps}
+        return MethodCall(arguments=arguments | replacements, infeed=infeed)
 
     def _predict_on_batch(self, model: StatefulModel, arguments: dict[str, Any]) -> MethodCall:
         use = DataUse(model=model.name, method="predict_on_batch")

@@ -183,13 +183,13 @@ class _Walk:
         for node in _post_order(self._graphs, outputs, set(sources)):
             given = self._graphs.operands_of(node)
             operands = [sources.get(id(tensor), frozenset()) for tensor in given]
-            layer, made = self._graphs.operation_of(node), self._graphs.results_of(node)
+            layer, result_tensors = self._graphs.operation_of(node), self._graphs.results_of(node)
             if self._graphs.kind(layer) in operations:
-                results: Sequence[Sources] = [frozenset().union(*operands)] * len(made)
+                results: Sequence[Sources] = [frozenset().union(*operands)] * len(result_tensors)
             else:
                 invocation, results = self._call(layer, node, path, operands, stages)
                 invocations.append(invocation)
-            sources.update(zip(map(id, made), results, strict=True))
+            sources.update(zip(map(id, result_tensors), results, strict=True))
         results = [sources.get(id(tensor), frozenset()) for tensor in outputs]
         return _Part(invocations=tuple(invocations), outputs=results)
 
@@ -241,15 +241,15 @@ class _Walk:
             node = next(reversed(self._graphs.nodes(layer)), None)
         if node is None:
             return None
-        found = inner_call(model, node, self._strategy)
-        if isinstance(found, SymbolicCallError):
+        call = inner_call(model, node, self._strategy)
+        if isinstance(call, SymbolicCallError):
             if _hides_stages(self._graphs.layers_within(layer), stages.within(layer, node)):
-                raise found
+                raise call
             return None
-        if len(operands) != len(found.inputs):
-            operands = [frozenset().union(*operands)] * len(found.inputs)
+        if len(operands) != len(call.inputs):
+            operands = [frozenset().union(*operands)] * len(call.inputs)
         inner = stages.within(layer, node)
-        part = self.nodes(path, found.inputs, found.outputs, operands, inner, in_call=True)
+        part = self.nodes(path, call.inputs, call.outputs, operands, inner, in_call=True)
         outputs = len(self._graphs.results_of(node))
         if len(part.outputs) == outputs:
             return part

@@ -34,8 +34,8 @@ def written_by(
     model: StatefulModel, method: str, path: FilePath, *, is_file: bool
 ) -> Iterator[FilePath]:
     """Yields the path that a method of a model writes to; see `files_of` and `written_whole`."""
-    with files_of(model, method), written_whole(path, is_file=is_file) as written:
-        yield written
+    with files_of(model, method), written_whole(path, is_file=is_file) as path_to_write:
+        yield path_to_write
 
 
 @contextlib.contextmanager

@@ -103,8 +103,8 @@ def _compiled(model: TrainableModel) -> tuple[TrainableModel, tuple[str, ...]]:
         )
     loss = step_specs.default_loss(model)
     compiled = estimates_of(model).compiled(loss, _RATE)
-    assumed = f"model '{model.name}' is not compiled: SGD and {loss} are assumed"
-    return compiled, (assumed,)
+    assumption = f"model '{model.name}' is not compiled: SGD and {loss} are assumed"
+    return compiled, (assumption,)
 
 
 def training_data(

@@ -154,8 +154,8 @@ def _losses(
 
     def step(alpha: tf.Tensor, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         index, log_probs_of_step = inputs
-        skipped = tf.where(may_skip, _shifted(alpha, 2), IMPOSSIBLE)
-        ways = tf.stack([alpha, _shifted(alpha, 1), skipped])
+        skips = tf.where(may_skip, _shifted(alpha, 2), IMPOSSIBLE)
+        ways = tf.stack([alpha, _shifted(alpha, 1), skips])
         alpha_of_step = tf.reduce_logsumexp(ways, axis=0)
         alpha_of_step = alpha_of_step + tf.gather(log_probs_of_step, states, batch_dims=1)
         return tf.where((index < data_length)[:, tf.newaxis], alpha_of_step, alpha)

@@ -81,8 +81,8 @@ def _execution(program: DeviceProgram, busy_cycles: float) -> Iterator[str]:
     for step in program.stages[0].program.steps:
         for one in step.supersteps:
             across = one.exchange_cycles if one.name == GLOBAL_EXCHANGE else 0
-            exchanged = (one.exchange_cycles - across, across)
-            step_cycles = (one.total_cycles, *exchanged, one.host_cycles, one.sync_cycles)
+            exchange_cycles = (one.exchange_cycles - across, across)
+            step_cycles = (one.total_cycles, *exchange_cycles, one.host_cycles, one.sync_cycles)
             sums += step.repeats * np.array(step_cycles)
     total, exchange, links, host, sync = sums
     busy = sum(

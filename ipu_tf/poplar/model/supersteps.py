@@ -189,7 +189,7 @@ class SuperstepMaker:
         parts = self._piece_is_part[which]
         scattered = parts & ((tile == user) | (size % _WORD_BYTES != 0))
         compute = self._copied(user[scattered & reads], size[scattered & reads])
-        returned = self._copied(user[scattered & writes], size[scattered & writes])
+        copy_cycles = self._copied(user[scattered & writes], size[scattered & writes])
         members = self._vertices[number]
         compute += tile_cycles(
             graph.vertex_tile[members],
@@ -201,7 +201,7 @@ class SuperstepMaker:
         cost = (
             *self._across(before),
             self._superstep("compute", compute, before.inside),
-            self._superstep("return results", returned, after.inside),
+            self._superstep("return results", copy_cycles, after.inside),
             *self._across(after),
         )
         return tuple(one for one in cost if one.total_cycles)

@@ -68,7 +68,7 @@ def _charts(program: ProgramComparison) -> Sequence[Chart]:
         return ()
     names = [entry.name or _NO_LAYER for entry in differences]
     place = program.words.place
-    most, saved = names[0], (differences[0].after or 0) - (differences[0].before or 0)
+    most, saving = names[0], (differences[0].after or 0) - (differences[0].before or 0)
     bars = [
         {
             "type": "bar",
@@ -81,7 +81,7 @@ def _charts(program: ProgramComparison) -> Sequence[Chart]:
         Chart(
             title=f"Cycles of the {place}s that changed most",
             description=f"Bars of the cycles before and after, {place} by {place}. "
-            f"{most} changed most, by {saved:+,.0f} cycles.",
+            f"{most} changed most, by {saving:+,.0f} cycles.",
             option={
                 "legend": {},
                 "tooltip": {"trigger": "axis"},

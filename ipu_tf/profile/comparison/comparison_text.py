@@ -60,14 +60,14 @@ def _program_lines(program: ProgramComparison) -> Iterator[str]:
     yield program_title(program)
     for name in TABLES:
         differences = [entry for entry in getattr(program, name) if entry.verdict != "same"]
-        shown = differences[:_TOP_LAYERS] if name == "layers" else differences
-        if not shown:
+        rows = differences[:_TOP_LAYERS] if name == "layers" else differences
+        if not rows:
             continue
         title = title_of(name, program.words.place)
-        if len(shown) < len(differences):
-            title += f" ({len(shown)} of {len(differences)} that changed)"
+        if len(rows) < len(differences):
+            title += f" ({len(rows)} of {len(differences)} that changed)"
         yield ""
-        yield from (f"  {line}" for line in table((title, *_HEADER), map(_row, shown)))
+        yield from (f"  {line}" for line in table((title, *_HEADER), map(_row, rows)))
 
 
 def title_of(table: str, place: str) -> str:

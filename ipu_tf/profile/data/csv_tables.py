@@ -100,7 +100,7 @@ def _step_rows(programs: Iterable[Program]) -> Iterator[Row]:
         for stage in program.device.stages if program.device is not None else ():
             for number, step in enumerate(stage.program.steps):
                 shares = figures.cycles_of(step)
-                exchanged = sum(superstep.exchange_bytes for superstep in step.supersteps)
+                exchange_bytes = sum(superstep.exchange_bytes for superstep in step.supersteps)
                 yield {
                     "program": program.name,
                     "stage": stage.index,
@@ -118,7 +118,7 @@ def _step_rows(programs: Iterable[Program]) -> Iterator[Row]:
                     "exchange_cycles": shares.exchange,
                     "sync_cycles": shares.sync,
                     "host_cycles": shares.host,
-                    "exchange_bytes": step.repeats * exchanged,
+                    "exchange_bytes": step.repeats * exchange_bytes,
                     "flops": step.repeats * step.flops,
                 }
 

@@ -259,8 +259,8 @@ def layers(program: DeviceProgram, tile_ops: Iterable[TileOp] = ()) -> tuple[Lay
         own_cycles = repeats * step.cycles * (number < timed)
         phases[step.phase] = phases.get(step.phase, 0) + own_cycles
         operations[layer] += repeats * step.repeats * step.flops
-        exchanged = sum(superstep.exchange_bytes for superstep in step.supersteps)
-        received[layer] += repeats * step.repeats * exchanged
+        exchange_bytes = sum(superstep.exchange_bytes for superstep in step.supersteps)
+        received[layer] += repeats * step.repeats * exchange_bytes
         exact_flops[layer] += at_peak * len(program.timed_stages) / len(program.stages)
     entries = [
         LayerCycles(

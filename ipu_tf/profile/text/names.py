@@ -54,7 +54,7 @@ def _around_difference(name: str, group: Sequence[str], width: int) -> str:
     room = width - 2 * len(_LEFT_OUT)
     front = name[: max(0, room // 3)]
     rest = name[first:]
-    shown = room - len(front)
-    if len(rest) > shown:
-        rest = rest[:shown] + _LEFT_OUT
+    size = room - len(front)
+    if len(rest) > size:
+        rest = rest[:size] + _LEFT_OUT
     return front + _LEFT_OUT + rest

@@ -37,7 +37,7 @@ def layer_lines(layers: Sequence[figures.LayerCycles], words: Words) -> Iterator
         layers: All layers, the most expensive one first.
         words: What they are called.
     """
-    shown = [layer for layer in layers if layer.cycles][:_TOP_LAYERS]
+    rows = [layer for layer in layers if layer.cycles][:_TOP_LAYERS]
     whole = max(1, sum(layer.cycles for layer in layers))
 
     def row(layer: figures.LayerCycles) -> Row:
@@ -45,9 +45,9 @@ def layer_lines(layers: Sequence[figures.LayerCycles], words: Words) -> Iterator
         share = percent(layer.cycles / whole)
         return (layer.layer or NO_LAYER, f"{layer.cycles:,}", share, *parts)
 
-    title = f"cycles by {words.place} ({len(shown)} of {len(layers)})"
+    title = f"cycles by {words.place} ({len(rows)} of {len(layers)})"
     header = (title, "all", "share", *words.phases)
-    yield from table(header, map(row, shown), [layer.cycles / whole for layer in shown])
+    yield from table(header, map(row, rows), [layer.cycles / whole for layer in rows])
 
 
 def memory_lines(memory: TileMemory) -> Iterator[str]:
@@ -76,18 +76,18 @@ def memory_lines(memory: TileMemory) -> Iterator[str]:
 def peak_lines(device: TileProgram) -> Iterator[str]:
     """Yields when memory is fullest, and a table of the layers that hold most of it then."""
     layers = figures.live_at_peak(device)
-    shown = [layer for layer in layers if layer.bytes][:_TOP_LAYERS]
+    entries = [layer for layer in layers if layer.bytes][:_TOP_LAYERS]
     peak = device.memory.peak_step
     if peak < len(device.steps):
         step = device.steps[peak]
         yield f"peak at step {peak} of {len(device.steps)}: {step.name}, {step.layer or NO_LAYER}"
-    title = f"live at the peak, KiB on all tiles ({len(shown)} of {len(layers)})"
+    title = f"live at the peak, KiB on all tiles ({len(entries)} of {len(layers)})"
     rows = [
         (layer.layer or NO_LAYER, kib(layer.always_live_bytes), kib(layer.other_bytes))
-        for layer in shown
+        for layer in entries
     ]
     whole = max(1, sum(layer.bytes for layer in layers))
-    bars = [layer.bytes / whole for layer in shown]
+    bars = [layer.bytes / whole for layer in entries]
     yield from table((title, "always live", "rest"), rows, bars)
 
 

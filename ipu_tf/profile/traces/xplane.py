@@ -98,8 +98,8 @@ class _Metadata:
         """Returns the number of a name."""
         if name not in self._numbers:
             number = self._numbers[name] = len(self._numbers) + 1
-            named = integer(_METADATA_ID, number), text(_METADATA_NAME, name)
+            fields = integer(_METADATA_ID, number), text(_METADATA_NAME, name)
             self.entries.append(
-                message(self._field, integer(_KEY, number), message(_VALUE, *named))
+                message(self._field, integer(_KEY, number), message(_VALUE, *fields))
             )
         return self._numbers[name]

@@ -363,13 +363,13 @@ class ReplayLog:
     def _begin(self, run: int, replica: int, inputs: Sequence[NDArray[Any]]) -> None:
         if self.checks is None:
             return
-        named = zip(self.inputs, inputs, strict=True)
+        pairs = zip(self.inputs, inputs, strict=True)
         self._replays[replica] = ReplayedRun(
             number=run,
             replica=replica if self._is_replicated else None,
             history=self._new_history(self.checks),
             outside=tuple(
-                summary(name, value) for name, value in named if not np.isfinite(value).all()
+                summary(name, value) for name, value in pairs if not np.isfinite(value).all()
             ),
             loss_scale=float(inputs[0]) if self.has_scale else None,
         )

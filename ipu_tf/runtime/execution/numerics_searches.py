@@ -91,13 +91,13 @@ class NumericsSearches:
         if self.underflow is not None:
             watch_ops.append(watch(self.underflow, [], log_of(UnderflowLog)))
         if self.gradients is not None:
-            handled = log_of(ReplayLog, self.handled)
+            log = log_of(ReplayLog, self.handled)
             with tf.control_dependencies(watch_ops):
                 sums = [
                     tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
                     for handle, dtype in self.accumulators
                 ]
-                watch_ops.append(_watch(self.gradients, [*gradients, *sums], handled))
+                watch_ops.append(_watch(self.gradients, [*gradients, *sums], log))
         apart = [handle for handle, _ in self.accumulators]
         with tf.control_dependencies(watch_ops):  # The last takes the records of the run.
             _watch(self.results, watched(self.results, outputs, apart), log_of(ReplayLog))

@@ -73,13 +73,13 @@ def _untouched(spec: tf.TensorSpec) -> tf.Tensor:
     """Returns a tensor of zeros on untouched pages."""
     dtype = np.dtype(spec.dtype.as_numpy_dtype)
     # NumPy exchanges only its own types, not added ones such as bfloat16.
-    exchanged = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "V" else dtype
+    exchange_dtype = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "V" else dtype
     shape = tuple(spec.shape)
     pages = mmap.mmap(
         -1,
         math.prod(shape) * dtype.itemsize,
         flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE,
     )
-    array = np.frombuffer(pages, exchanged).reshape(shape)
+    array = np.frombuffer(pages, exchange_dtype).reshape(shape)
     tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-    return tensor if exchanged == dtype else tf.bitcast(tensor, spec.dtype)
+    return tensor if exchange_dtype == dtype else tf.bitcast(tensor, spec.dtype)

@@ -248,7 +248,7 @@ class FunctionChecks:
         whole = self._only is not None
         floats = [name for name in sources if whole or types.get(name) in _FLOATS]
         operands = [*before, *floats]
-        updated = [name for name in sources if _is_variable(name, types)] if before else []
+        handles = [name for name in sources if _is_variable(name, types)] if before else []
         op_type = (node.attr[OF_TYPE].s.decode() if is_given else node.op).removeprefix("Ipu")
         divisor = sources[_DIVISORS[op_type]] if op_type in _DIVISORS else None
         entry = CheckedOp(
@@ -256,7 +256,7 @@ class FunctionChecks:
             op_type=op_type,
             is_given=is_given,
             function=function,
-            operands=tuple(self._names.get(n) or _short(n) for n in (*updated, *floats)),
+            operands=tuple(self._names.get(n) or _short(n) for n in (*handles, *floats)),
             places=tuple((function, name) for name in operands),
             divisor=operands.index(divisor) if divisor in operands else None,
             node=_copy(node) if whole else None,
@@ -278,7 +278,7 @@ class FunctionChecks:
         after: str,
     ) -> str:
         """Adds the check of a node that updates variables; returns its name."""
-        waits = [read for read in node.input if read.startswith("^")]
+        waits = [operand for operand in node.input if operand.startswith("^")]
         readers = [other for other in definition.node_def if f"^{node.name}" in other.input]
         before, results, last = [], [], node
         for position in variables:
@@ -311,7 +311,7 @@ def _in_order(definition: Any) -> Iterator[Any]:
     waits: dict[str, set[str]] = {}
     readers: dict[str, list[str]] = {name: [] for name in nodes}
     for name, node in nodes.items():
-        sources = {node_of(read) for read in node.input} & nodes.keys()
+        sources = {node_of(operand) for operand in node.input} & nodes.keys()
         waits[name] = sources
         for source in sources:
             readers[source].append(name)

@@ -182,7 +182,7 @@ class ValueFlow:
 
 def inputs_of(node: NodeDef) -> list[str]:
     """Returns the tensors that a node of a FunctionDef reads."""
-    return [read for read in node.input if not read.startswith("^")]
+    return [operand for operand in node.input if not operand.startswith("^")]
 
 
 def node_of(operand: str) -> str:

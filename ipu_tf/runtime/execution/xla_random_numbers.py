@@ -30,9 +30,9 @@ class XlaDraw:
 
     def __call__(self, *values: np.ndarray) -> list[np.ndarray]:
         """Returns its results."""
-        named = dict(zip(self.operands, values, strict=True))
-        fixed = {name: value for name, value in named.items() if name in _FIXED}
-        others = {name: value for name, value in named.items() if name not in _FIXED}
+        operands = dict(zip(self.operands, values, strict=True))
+        fixed = {name: value for name, value in operands.items() if name in _FIXED}
+        others = {name: value for name, value in operands.items() if name not in _FIXED}
 
         @tf.function(jit_compile=True)
         def draw(tensors: Any) -> Any:

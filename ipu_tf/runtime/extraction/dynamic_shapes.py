@@ -23,7 +23,7 @@ def dynamic_ops(proto: tf.compat.v1.GraphDef) -> dict[str, str]:
         proto: An HloModuleProto.
     """
     setters = {c.id: list(_size_setters(c)) for c in proto.computations}
-    makers = [setter for found in setters.values() for setter in found if setter.metadata.op_name]
+    makers = [setter for group in setters.values() for setter in group if setter.metadata.op_name]
     if len(makers) < sum(map(len, setters.values())):
         makers += _merging_conditionals(proto, setters)
     return {maker.metadata.op_name: maker.metadata.op_type for maker in makers}

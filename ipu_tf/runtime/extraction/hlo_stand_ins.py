@@ -118,14 +118,14 @@ def changes(instruction: Instruction) -> dict[str, tf.compat.v1.AttrValue]:
     """Returns the changes that make an instruction of a stand-in that of the original op."""
     if _MARK not in instruction.op_name:
         return {}
-    found = _NAME.fullmatch(instruction.op_name)
-    if found is None:
+    match = _NAME.fullmatch(instruction.op_name)
+    if match is None:
         return {}
-    changed: dict[str, Any] = {"op_name": found[1], "op_type": found[2]}
-    opcode, own_opcode, operand = _INSTRUCTIONS.get(found[2], ("", "", 0))
+    changed: dict[str, Any] = {"op_name": match[1], "op_type": match[2]}
+    opcode, own_opcode, operand = _INSTRUCTIONS.get(match[2], ("", "", 0))
     if instruction.opcode == opcode:
         changed |= {"opcode": own_opcode, "operands": (instruction.operands[operand],)}
-    elif instruction.opcode == "constant" and found[2] == "BiasAddGrad":
+    elif instruction.opcode == "constant" and match[2] == "BiasAddGrad":
         # XLA begins the sum of such a gradient at -0, other sums at 0.
         literal = np.asarray(-instruction.attributes["literal"])
         changed["attributes"] = {**instruction.attributes, "literal": literal}

@@ -137,13 +137,13 @@ class StockFunctions:
 
     def branches(self, names: Sequence[str]) -> None:
         """Notes the stacks that nodes in other branches of the same conditional stand for."""
-        found = [self._find(name) for name in names]
-        for name, function in zip(names, found, strict=True):
+        functions = [self._find(name) for name in names]
+        for name, function in zip(names, functions, strict=True):
             nodes = {node.name: node for node in function.node_def}
             for index, result in enumerate(function.signature.output_arg):
                 node = nodes.get(function.ret[result.name].partition(":")[0])
                 if node is not None and loop_bounds.stands_for_stack(node):
-                    stack = loop_bounds.stack_of(found, index, self._find)
+                    stack = loop_bounds.stack_of(functions, index, self._find)
                     if stack is not None:
                         self.stacks[name, node.name] = stack
 
@@ -158,10 +158,10 @@ class StockFunctions:
         """Returns the converted function `name`, for calls with these host arguments."""
         key = (name, host_arguments)
         if key not in self._converted:
-            found = self._find(name)
-            arguments = found.signature.input_arg
+            callee = self._find(name)
+            arguments = callee.signature.input_arg
             host = [arguments[index].name for index in host_arguments]
-            self._converted[key] = self.convert(found, host)
+            self._converted[key] = self.convert(callee, host)
         return self._converted[key]
 
 
@@ -228,18 +228,18 @@ class _Body:
 
     def finish(self) -> Any:
         """Returns the function, with all changed names updated."""
-        function, kept = self.function, {node.name for node in self.function.node_def}
+        function, names = self.function, {node.name for node in self.function.node_def}
         for node in function.node_def:
             inputs = [self._current(name) for name in node.input]
             node.ClearField("input")
-            node.input.extend(n for n in inputs if not n.startswith("^") or n[1:] in kept)
+            node.input.extend(n for n in inputs if not n.startswith("^") or n[1:] in names)
         for result in function.signature.output_arg:
             name = function.ret[result.name]
             if name in self.host:
                 result.type = _INT32
                 name = self._stand_in()
             function.ret[result.name] = self._current(name)
-        for key in [key for key, name in function.control_ret.items() if name not in kept]:
+        for key in [key for key, name in function.control_ret.items() if name not in names]:
             del function.control_ret[key]
         del function.signature.control_output[:]
         function.signature.control_output.extend(function.control_ret)
@@ -271,10 +271,12 @@ class _Body:
     def _add_joined_op(self, node: Any) -> None:
         """Redirects the readers of a joined op to the ops that were joined, or to their chain."""
         names = [name for name, _ in outputs_of(node)]
-        replaced = [joined_ops.replaced(node, index) for index in range(len(names))]
-        found = [self._output(name) if name else name for name in replaced]
-        if None not in found:
-            self._unjoined.update((old, new) for old, new in zip(names, found, strict=True) if new)
+        chain_outputs = [joined_ops.replaced(node, index) for index in range(len(names))]
+        outputs = [self._output(name) if name else name for name in chain_outputs]
+        if None not in outputs:
+            self._unjoined.update(
+                (old, new) for old, new in zip(names, outputs, strict=True) if new
+            )
             return
         nodes, results = joined_ops.expand(node)
         self.function.node_def.extend(nodes)
@@ -376,8 +378,8 @@ class _Body:
         Raises:
             UnknownShape: The shape is not known.
         """
-        known = [node.attr[key].list.shape for key in _SHAPE_LISTS if key in node.attr]
-        shapes = [each[index] for each in known[:1] if index < len(each)]
+        shape_lists = [node.attr[key].list.shape for key in _SHAPE_LISTS if key in node.attr]
+        shapes = [each[index] for each in shape_lists[:1] if index < len(each)]
         shapes += [
             reader.attr["shape"].shape
             for reader in self._nodes.values()

@@ -76,10 +76,10 @@ def compiled_apart(
 def _compile(tracer: Tracer, body: FuncGraph, name: str, steps: int) -> None:
     """Compiles the body of a loop as a part of a tracer's program."""
     part = tracer.split_off(body, name, steps)
-    carried = list(zip(body.inputs, body.outputs, strict=False))  # Captured inputs come last.
+    state = list(zip(body.inputs, body.outputs, strict=False))  # Captured inputs come last.
     remainder = compiled_apart(part, body, body.get_operations(), body.outputs, steps)
-    unchanged = {id(before) for before, _ in [*carried, *remainder.carried]}
-    results = [after for _, after in carried if id(after) not in unchanged]
+    unchanged = {id(before) for before, _ in [*state, *remainder.carried]}
+    results = [after for _, after in state if id(after) not in unchanged]
     part.program.device = device_programs.compile_trace(
         device_programs.TracedFunction(
             tracer=part,
@@ -88,7 +88,7 @@ def _compile(tracer: Tracer, body: FuncGraph, name: str, steps: int) -> None:
             arguments=((), {}),
             outputs=results,
             deployment=program_shards.deployment_of(part, body),
-            carried=[*carried, *remainder.carried],
+            carried=[*state, *remainder.carried],
         )
     )
     tracer.parts += part.parts

@@ -56,7 +56,7 @@ def contraction(
     array = array_of(instruction)
     layout = plan_layout(instruction, array, "result", shape, plan)
     result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
-    traffic, fetched = NOTHING, _partial_messages(shape, plan)
+    traffic, messages = NOTHING, _partial_messages(shape, plan)
     for number, operand in enumerate(operands):
         source_array = operand_array(instruction, number, context)
         layout = plan_layout(instruction, source_array, _SIDES[number], shape, plan)
@@ -67,7 +67,7 @@ def contraction(
                 operand_traffic, rearranged_cycles=_viewed_cycles(operand, home, operand_traffic)
             )
         traffic += operand_traffic
-        fetched += _operand_messages(operand, home, number, shape, plan)
+        messages += _operand_messages(operand, home, number, shape, plan)
     memory = _memory(shape, plan, context.target)
     transposition_steps = supersteps(transpositions(instruction, operands, context), context.target)
     products_of_plan = _supersteps(shape, plan, result.first_tile, traffic, context.target)
@@ -78,7 +78,7 @@ def contraction(
         exchange_buffers=_footprints(result.first_tile, memory.tiles, memory.operand_bytes),
         vertex_state=_footprints(result.first_tile, memory.tiles, memory.vertex_state_bytes),
         code=memory.code,
-        exchange_code_bytes=dataclasses.replace(fetched, sent_bytes=traffic.sent_bytes).code_bytes,
+        exchange_code_bytes=dataclasses.replace(messages, sent_bytes=traffic.sent_bytes).code_bytes,
         flops=_FLOPS_PER_PRODUCT * shape.products,
         plan=plan,
         dtype=shape.dtype,

@@ -168,18 +168,18 @@ def _written(
     )
 
 
-def _forward(written: _ConvolutionExtents) -> ConvShape:
-    *outer, rows, columns = written.axes
+def _forward(convolution: _ConvolutionExtents) -> ConvShape:
+    *outer, rows, columns = convolution.axes
     depth = outer[0] if outer else _Axis()
     return _shape(
-        written.dtype,
+        convolution.dtype,
         _forward_geometry(rows),
         _forward_geometry(columns),
         pass_="forward",
-        batch=written.images * depth.positions,
-        in_channels=written.kernel_in * depth.taps,
-        out_channels=written.kernel_out // written.feature_groups,
-        groups=written.feature_groups,
+        batch=convolution.images * depth.positions,
+        in_channels=convolution.kernel_in * depth.taps,
+        out_channels=convolution.kernel_out // convolution.feature_groups,
+        groups=convolution.feature_groups,
     )
 
 
@@ -198,24 +198,24 @@ def _forward_geometry(axis: _Axis) -> _Geometry:
     )
 
 
-def _input_gradient(written: _ConvolutionExtents) -> ConvShape:
+def _input_gradient(convolution: _ConvolutionExtents) -> ConvShape:
     """Returns the shape of a convolution over gradients with holes, or over reversed taps.
 
     Its input is the forward output, its output the forward input.
     """
-    *outer, rows, columns = written.axes
+    *outer, rows, columns = convolution.axes
     depth = outer[0] if outer else _Axis()
     # Of the outermost taps only those that meet an element form products.
     depth_taps = ceil_div(depth.taps, depth.window.base_dilation)
     return _shape(
-        written.dtype,
+        convolution.dtype,
         _gradient_geometry(rows),
         _gradient_geometry(columns),
         pass_="input_gradient",
-        batch=written.images * depth.positions,
-        in_channels=written.kernel_out // written.feature_groups,
-        out_channels=written.kernel_in * depth_taps,
-        groups=written.feature_groups,
+        batch=convolution.images * depth.positions,
+        in_channels=convolution.kernel_out // convolution.feature_groups,
+        out_channels=convolution.kernel_in * depth_taps,
+        groups=convolution.feature_groups,
     )
 
 
@@ -232,22 +232,22 @@ def _gradient_geometry(axis: _Axis) -> _Geometry:
     )
 
 
-def _filter_gradient(written: _ConvolutionExtents) -> ConvShape:
+def _filter_gradient(convolution: _ConvolutionExtents) -> ConvShape:
     """Returns the shape of a convolution whose taps are the forward output's positions.
 
     Its batch is the forward input's channels, its features the forward batch.
     """
-    *outer, rows, columns = written.axes
+    *outer, rows, columns = convolution.axes
     depth = outer[0] if outer else _Axis()
-    groups = max(written.batch_groups, written.feature_groups)
+    groups = max(convolution.batch_groups, convolution.feature_groups)
     return _shape(
-        written.dtype,
+        convolution.dtype,
         _filter_geometry(rows),
         _filter_geometry(columns),
         pass_="filter_gradient",
-        batch=written.kernel_in * depth.taps,
-        in_channels=written.images // written.batch_groups * depth.positions,
-        out_channels=written.kernel_out // groups,
+        batch=convolution.kernel_in * depth.taps,
+        in_channels=convolution.images // convolution.batch_groups * depth.positions,
+        out_channels=convolution.kernel_out // groups,
         groups=groups,
     )
 

@@ -110,5 +110,5 @@ def temporary_bytes(shape: TableShape, split: TableSplit) -> Count:
     many = np.asarray(split.row_parts) > 1
     collected = split.row_parts * part.answers * part.columns * shape.element_bytes
     answer_bytes = np.where(many, part.found_bytes + collected, 0)
-    updated = 2 * copy_bytes + np.where(many, part.found_bytes, 0)
-    return np.maximum(copy_bytes + answer_bytes, updated) + part.lookups * INDEX_BYTES
+    update_bytes = 2 * copy_bytes + np.where(many, part.found_bytes, 0)
+    return np.maximum(copy_bytes + answer_bytes, update_bytes) + part.lookups * INDEX_BYTES

@@ -42,7 +42,7 @@ def run(module: Module) -> Module:
     for name in programs(module):
         rewriter = _Rewriter(module, computations[name])
         computations[name] = rewriter.computation()
-        computations |= {made.name: made for made in rewriter.made}
+        computations |= {body.name: body for body in rewriter.made}
     return module.replace(computations=computations)
 
 
