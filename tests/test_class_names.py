@@ -13,7 +13,7 @@ from tests.sources import PACKAGE
 
 VENDOR_API = PACKAGE / "compat/vendor_api.csv"
 
-EARLIER_RELEASES = ("compat/earlier_models.py", "compat/tf_keras/earlier_models.py")
+EARLIER_RELEASES = ("compat/tf_keras/earlier_models.py",)
 """Modules whose classes have to have the names that the vendor's models had, as those of now."""
 
 TWINS = "keras/tf_keras/"

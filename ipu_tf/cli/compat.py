@@ -19,8 +19,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keras",
         type=int,
         choices=(2, 3),
+        default=2,
         help="with --enable, the Keras of scripts and of the packages that they import: 2 for "
-        "tf_keras; default: 3, which stays as it is",
+        "tf_keras, 3 for the one that they have; default: 2",
     )
     add_json(parser)
 
@@ -30,13 +31,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
     try:
         path = environment.enable(arguments.keras) if arguments.enable else environment.disable()
-    except (ImportError, OSError) as error:
+    except OSError as error:
         raise UsageError(str(error)) from error
     if arguments.json:
         file = None if path is None else str(path)
         print_json({"enabled": arguments.enable, "file": file})
     elif arguments.enable:
         print(f"Wrote {path}: Python now knows `tensorflow.python.ipu`.")
+        if arguments.keras == 2:
+            print("In every Python of this environment, `import keras` is Keras 2, by tf_keras.")
     elif path is not None:
         print(f"Removed {path}.")
     else:
@@ -48,7 +51,7 @@ COMPAT = Command(
     name="compat",
     summary="let every Python of the environment import the vendor's module names",
     description="Makes `from tensorflow.python import ipu` work in every Python of the "
-    "environment, without `ipu-tf run`, or takes that back.",
+    "environment, without `ipu-tf run`, with Keras 2 for `keras`, or takes that back.",
     add_arguments=_add_arguments,
     run=_run,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import runpy
 import sys
 import traceback
@@ -18,6 +17,7 @@ from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import written
 from ipu_tf.cli.output import add_json, figures_of, print_json
+from ipu_tf.cli.scripts import command_line, is_python, source_of
 
 _FORMATS = ("json", "text", "html")
 _FAILED = 1
@@ -73,7 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         choices=(2, 3),
         help="the Keras of the script and of the packages that it imports: 2 for tf_keras, 3 for "
-        "Keras 3, which then understands spellings of Keras 2; default: 3",
+        "Keras 3; default: 3 if the script itself imports ipu_tf, and 2 otherwise",
     )
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module"
@@ -83,15 +83,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    _check_exists(options.script, options.is_module)
+    source = source_of(options.script, options.is_module)
     _check_launcher()
-    _check_keras(options.keras)
     from ipu_tf.compat.script import process_as_before, vendor_script
+    from ipu_tf.compat.script_keras import keras_of
     from ipu_tf.profile.report_formats import check_formats
     from ipu_tf.profile.text.progress import showing_progress
     from ipu_tf.profile.watching import watching_strategies
 
-    if not options.is_module and not _is_python(options.script):
+    if not is_python(source, options.script):
         return _FAILED
     if options.max_steps is not None and options.max_steps < 1:
         raise UsageError(f"--max-steps must be at least 1. Received: {options.max_steps}.")
@@ -125,7 +125,7 @@ def _run(options: argparse.Namespace) -> int:
                 offline=options.offline,
                 max_steps=options.max_steps,
                 tf1=options.tf1,
-                keras=options.keras,
+                keras=options.keras or keras_of(source),
             )
         )
         code, kept = _run_script(options.script, options.arguments, options.is_module)
@@ -183,48 +183,9 @@ def _check_launcher() -> None:
         raise UsageError(error) from error
 
 
-def _check_keras(keras: int | None) -> None:
-    if keras == 2:
-        from ipu_tf.compat.tf_keras.context import check_installed
-
-        try:
-            check_installed()
-        except ImportError as error:
-            raise UsageError(error) from error
-
-
-def _check_exists(script: str, is_module: bool) -> None:
-    if not is_module and Path(script).name in ("poprun", "mpirun", "mpiexec"):
-        raise UsageError(
-            f"{script} starts processes, each of which is to run the script. Turn it round: poprun "
-            "--num-instances=N --num-replicas=R ipu-tf run SCRIPT"
-        )
-    if not is_module:
-        if not Path(script).is_file():
-            raise UsageError(f"there is no script '{script}'.")
-        return
-    try:
-        with _command_line(script, (), is_module):
-            found = importlib.util.find_spec(script)
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise UsageError(f"there is no module '{script}'.")
-
-
-def _is_python(script: str) -> bool:
-    """Returns whether a script can be parsed; prints the error if not, before all else loads."""
-    try:
-        compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
-    except SyntaxError as error:
-        traceback.print_exception(error.with_traceback(None))
-        return False
-    return True
-
-
 def _run_script(script: str, arguments: Sequence[str], is_module: bool) -> tuple[int, Any]:
     """Runs a script; returns its exit code, and what keeps its objects alive."""
-    with _command_line(script, arguments, is_module):
+    with command_line(script, arguments, is_module):
         try:
             if is_module:
                 return 0, runpy.run_module(script, run_name="__main__", alter_sys=True)
@@ -254,20 +215,6 @@ def _code(end: SystemExit) -> int:
         return end.code or 0
     print(end.code, file=sys.stderr)
     return _FAILED
-
-
-@contextlib.contextmanager
-def _command_line(script: str, arguments: Sequence[str], is_module: bool) -> Iterator[None]:
-    """Gives a script the words of its command line, and the folder that it imports from."""
-    argv, path = sys.argv, sys.path
-    sys.argv = [script, *arguments]
-    # Where Python begins to search; in front of us stands the folder of the command.
-    first = Path.cwd() if is_module else Path(script).resolve().parent
-    sys.path = [str(first), *path[1:]]
-    try:
-        yield
-    finally:
-        sys.argv, sys.path = argv, path
 
 
 def _of_script(error: BaseException) -> TracebackType | None:

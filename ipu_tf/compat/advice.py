@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
+from ipu_tf.compat.tf_keras.places import MISSING, TREE
+
 _ESTIMATORS = (
     "TensorFlow has had no estimators since version 2.16. Train the model with Keras' `fit` in the "
     "scope of an IPUStrategy, or compile its training step with ipu_compiler.compile."
@@ -34,15 +36,22 @@ _REMOVED: Mapping[str, str] = MappingProxyType(
 
 _PACKAGES: Mapping[str, str] = MappingProxyType(
     {
-        "tensorflow_addons": "TensorFlow Addons ended with Keras 2. Keras 3 has most of its layers "
-        "and optimizers (GroupNormalization, AdamW, Lamb), and `ipu_tensorflow_addons` those of "
-        "the IPU.",
+        "tensorflow_addons": "TensorFlow Addons ended with Keras 2.15, which has AdamW and group "
+        "normalization; `ipu_tensorflow_addons` has the layers and optimizers of the IPU.",
+        "tf_keras": MISSING,
         "tensorflow_datasets": "It is a package of its own: install tensorflow-datasets. With "
         "--offline it finds the data that it has prepared before; the data sets of "
         "`keras.datasets` are generated.",
     }
 )
 """Advice on packages that scripts import beside TensorFlow."""
+
+_OF_KERAS_3 = (
+    "Scripts get Keras 2, and this is a name of Keras 3. Give `ipu-tf run` the option --keras 3."
+)
+_NO_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
+_NO_KERAS = "Keras cannot be imported"
+"""What TensorFlow says where `tf.keras` is used without tf_keras."""
 
 _EAGER = (
     "TensorFlow 2 runs operations at once. Give `ipu-tf run` the option --tf1, or call "
@@ -64,6 +73,10 @@ def way_out(error: BaseException) -> str | None:
         return _EAGER
     if _NO_IPU.search(str(getattr(error, "message", ""))):
         return _PLACED_ON_IPU
+    if isinstance(error, ImportError) and _NO_KERAS in str(error):
+        return MISSING
+    if _is_of_keras_3(error):
+        return _OF_KERAS_3
     if isinstance(error, ModuleNotFoundError):
         name = error.name or ""
         if name.partition(".")[0] in _PACKAGES:
@@ -87,8 +100,27 @@ def way_out(error: BaseException) -> str | None:
     )
 
 
+def _is_of_keras_3(error: BaseException) -> bool:
+    """Returns whether Keras 2 lacks a name that Keras 3 has."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+        name = f"{error.obj.__name__}.{error.name}"
+    elif isinstance(error, ImportError) and (found := _NO_NAME.match(str(error))):
+        name = f"{found[2]}.{found[1]}"
+    else:
+        name = str(getattr(error, "name", ""))
+    path = name.removeprefix(f"{TREE}.")
+    if path == name:
+        return False
+    import keras  # Here, since few scripts come to it.
+
+    return _is_below(keras, path)
+
+
 def _is_of_tensorflow_1(path: str) -> bool:
-    found = sys.modules["tensorflow"].compat.v1
+    return _is_below(sys.modules["tensorflow"].compat.v1, path)
+
+
+def _is_below(found: object, path: str) -> bool:
     for name in path.split("."):
         if not hasattr(found, name):
             return False

@@ -14,8 +14,8 @@ import ipu_tf.compat
 from ipu_tf.base.page_tables import table, with_table
 from ipu_tf.compat.arguments import UNUSED_ARGUMENTS, UnusedArguments
 from ipu_tf.compat.finder import install
-from ipu_tf.compat.keras2.table import SPELLINGS
 from ipu_tf.compat.spellings.spelling import Spelling
+from ipu_tf.compat.spellings.table import SPELLINGS
 from ipu_tf.compat.states import NameState, State, states
 from ipu_tf.compat.tf_keras.habits import SPELLINGS as HABITS
 from ipu_tf.internals.patches import Patch, patches_of
@@ -30,7 +30,7 @@ def document(page: str) -> str:
         ValueError: The page lacks the markers of the tables.
     """
     install()
-    page = with_table(page, "Keras 2", _spellings(SPELLINGS))
+    page = with_table(page, "TensorFlow", _spellings(SPELLINGS))
     page = with_table(page, "Keras 2.6", _spellings(HABITS))
     page = with_table(page, "replaced methods", _methods(replaced_methods()))
     page = with_table(page, "arguments", _arguments(UNUSED_ARGUMENTS))
@@ -59,8 +59,8 @@ def _methods(patches: Iterable[Patch]) -> str:
 
 
 def _spellings(spellings: Iterable[Spelling]) -> str:
-    rows = ((one.name, one.keras_2, one.here, "yes" if one.is_kept else "no") for one in spellings)
-    return table(("spelling", "in Keras 2", "here", "meaning kept"), rows)
+    rows = ((one.name, one.before, one.here, "yes" if one.is_kept else "no") for one in spellings)
+    return table(("spelling", "before", "here", "meaning kept"), rows)
 
 
 def _arguments(all_unused: Iterable[UnusedArguments]) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sysconfig
 from pathlib import Path
 
-from ipu_tf.compat.tf_keras.context import check_installed
-
 _NAME = "ipu_tf_compat.pth"
 # Python executes a line of such a file that begins with "import". It goes on where this package has
 # been removed since, and in a Python that must not know of it.
@@ -14,8 +12,8 @@ _LINE = (
     "import sys; exec('try:\\n import ipu_tf.compat\\nexcept ImportError: pass\\n"
     "else: ipu_tf.compat.install({argument})')\n"
 )
-_LINES = {keras: _LINE.format(argument=one) for keras, one in ((None, ""), (2, "keras=2"))}
-"""The line by the Keras that scripts get, None for the one that they have."""
+_LINES = {keras: _LINE.format(argument=one) for keras, one in ((2, ""), (3, "keras=3"))}
+"""The line by the Keras that scripts get."""
 
 
 def path() -> Path:
@@ -23,27 +21,24 @@ def path() -> Path:
     return Path(sysconfig.get_path("purelib")) / _NAME
 
 
-def enable(keras: int | None = None) -> Path:
+def enable(keras: int = 2) -> Path:
     """Writes the file and returns its path.
 
     Args:
         keras: As of `install`.
 
     Raises:
-        ImportError: `keras` is 2, and tf_keras is not installed.
         FileExistsError: A file of that name with another content is there.
         OSError: The folder cannot be written.
     """
     _check_is_ours()
-    if keras == 2:
-        check_installed()
     write_to(path().parent, keras)
     return path()
 
 
-def write_to(folder: Path, keras: int | None = None) -> None:
+def write_to(folder: Path, keras: int = 2) -> None:
     """Writes the file into a folder of `.pth` files."""
-    (folder / _NAME).write_text(_LINES[2 if keras == 2 else None])
+    (folder / _NAME).write_text(_LINES[keras])
 
 
 def disable() -> Path | None:

@@ -14,32 +14,29 @@ from ipu_tf.compat.finder import installed
 __all__ = ["install", "installed", "uninstall"]
 
 
-def install(keras: int | None = None) -> None:
+def install(keras: int = 2) -> None:
     """Makes the vendor's module names importable, for this process; a second call adds nothing.
 
     Args:
         keras: 2 to give scripts, and the packages that they import, Keras 2 by tf_keras for `keras`
-            and `tf.keras`, from now on; 3 or None to leave Keras as it is.
+            and `tf.keras`, from now on; 3 to leave Keras as it is. Without tf_keras, the import of
+            `keras` fails and names the command that installs it.
 
     Raises:
-        ImportError: `keras` is 2, and tf_keras is not installed.
         ValueError: `keras` is neither 2 nor 3.
     """
-    if keras not in (None, 2, 3):
+    if keras not in (2, 3):
         raise ValueError(f"There are Keras 2 and Keras 3. Received: keras={keras!r}.")
-    if keras != 2:
-        finder.install()
-        return
-    # Here, since few have it.
-    from ipu_tf.compat.tf_keras import context
-
-    context.check_installed()
     finder.install()
-    context.install()
+    if keras == 2:
+        # Here, since it is not needed beside Keras 3.
+        from ipu_tf.compat.tf_keras import installation as of_keras_2
+
+        of_keras_2.install()
 
 
 def uninstall() -> None:
     """Takes the names away again; modules that a script holds already go on working."""
-    if context := sys.modules.get("ipu_tf.compat.tf_keras.context"):
-        context.uninstall()
+    if of_keras_2 := sys.modules.get("ipu_tf.compat.tf_keras.installation"):
+        of_keras_2.uninstall()
     finder.uninstall()

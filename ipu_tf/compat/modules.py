@@ -31,10 +31,8 @@ ROOTS = {
 }
 """The packages that scripts import, by the short name that documents and tables use."""
 
-KERAS_HOSTS = ("keras", "keras._tf_keras.keras", "tensorflow.keras")
-"""Three module objects of Keras; each of them has an attribute `ipu`."""
-
-HOSTS = (*KERAS_HOSTS, TF_KERAS)
+HOSTS = ("keras", "keras._tf_keras.keras", "tensorflow.keras", TF_KERAS)
+"""Module objects of Keras; each of them has an attribute `ipu`."""
 
 _OF_EXTENSIONS = (
     "extensions.functional_extensions",
@@ -62,6 +60,8 @@ _RENAMED = (
 )
 """Names of a package of before, and today's."""
 
+_EARLIER_MODELS = "ipu_tf.compat.tf_keras.earlier_models"
+
 _HOMES = (
     ("ipu.ops.application_compile_op", "ipu_tf.serving.application_compile_op"),
     ("ipu.application_compile_op", "ipu_tf.serving.application_compile_op"),
@@ -77,8 +77,8 @@ _HOMES = (
         for name in ("extensions", *_OF_EXTENSIONS)
         for home in ("ipu_tf.keras.extensions", "ipu_tf.keras.pipeline")
     ),
-    # Before the models of today, which take no such arguments.
-    *((name, "ipu_tf.compat.earlier_models") for name in ("ipu.keras", "keras.ipu")),
+    # Before the models of today, which take no such arguments. For tf_keras alone.
+    *((name, _EARLIER_MODELS) for name in ("ipu.keras", "keras.ipu")),
     ("keras.ipu", "ipu_tf.keras"),
     ("ipu_tensorflow_addons.keras", "ipu_tf.keras"),
     ("ipu.ops", "ipu_tf.ops"),
@@ -107,7 +107,6 @@ SHOWS_ITS_MODULES = (
 
 
 _FOR_TF_KERAS = (
-    ("ipu_tf.compat.earlier_models", "ipu_tf.compat.tf_keras.earlier_models"),
     ("ipu_tf.keras.layers", "ipu_tf.keras.tf_keras.layers"),
     ("ipu_tf.keras.optimizers", "ipu_tf.keras.tf_keras.optimizers"),
 )
@@ -167,7 +166,9 @@ def homes(short: str, *, tf_keras: bool = False) -> tuple[str, ...]:
     names = dict.fromkeys((short, current_name(short)))
     mirrored = (_replaced(name, (pair,)) for name in names for pair in _HOMES)
     found = tuple(filter(None, mirrored))
-    return tuple(_homes_for_tf_keras(found)) if tf_keras else found
+    if tf_keras:
+        return tuple(_homes_for_tf_keras(found))
+    return tuple(home for home in found if not home.startswith(_EARLIER_MODELS))
 
 
 def _homes_for_tf_keras(found: Iterable[str]) -> Iterator[str]:

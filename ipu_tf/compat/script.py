@@ -11,11 +11,10 @@ from pathlib import Path
 from ipu_tf.base.trial import steps_limited_to
 from ipu_tf.compat.children import children_enter
 from ipu_tf.compat.finder import install, installed, uninstall
-from ipu_tf.compat.keras2.context import keras_2_spellings
 from ipu_tf.compat.python_names import abstract_classes_in_collections
 from ipu_tf.compat.spellings.context import spellings_of_tensorflow
 from ipu_tf.compat.startup_lines import quiet_tensorflow
-from ipu_tf.compat.tf_keras.context import is_in_force, keras_2_for_scripts
+from ipu_tf.compat.tf_keras.context import keras_2_for_scripts, keras_3_for_scripts
 
 _SDK = "POPLAR_SDK_ENABLED"
 """The path of the SDK; scripts without it train on the CPU."""
@@ -59,24 +58,23 @@ def vendor_script(
     offline: bool = False,
     max_steps: int | None = None,
     tf1: bool = False,
-    keras: int | None = None,
+    keras: int = 2,
 ) -> Iterator[None]:
     """Runs what is inside as a script of the vendor's TensorFlow; afterwards all is as before.
 
-    Inside, Keras is Keras 2 by tf_keras, or Keras 3, which understands the spellings of Keras 2.
+    Inside, `keras` is Keras 2 by tf_keras, with the vendor's layers for it, or Keras 3 as it is.
     Processes that `multiprocessing` starts inside run as such scripts, too.
 
     Args:
         offline: Whether generated data takes the place of downloads.
         max_steps: The most steps of a loop; None for no limit.
         tf1: Whether TensorFlow behaves as TensorFlow 1 does, and has its names.
-        keras: The Keras, 2 or 3; None for 3, or 2 if the environment gives scripts Keras 2.
+        keras: The Keras, 2 or 3.
 
     Raises:
-        ImportError: `keras` is 2, and tf_keras is not installed.
-        ValueError: `max_steps` is not positive, or `keras` is 3 in an environment for Keras 2.
+        ValueError: `max_steps` is not positive.
     """
-    was_installed, is_keras_2 = installed(), _is_keras_2(keras)
+    was_installed = installed()
     with contextlib.ExitStack() as stack:
         options = {"offline": offline, "max_steps": max_steps, "tf1": tf1, "keras": keras}
         stack.enter_context(children_enter(vendor_script, options))
@@ -85,10 +83,9 @@ def vendor_script(
         install()
         if not was_installed:
             stack.callback(uninstall)
-        if is_keras_2:
-            stack.enter_context(keras_2_for_scripts())
+        stack.enter_context(keras_2_for_scripts() if keras == 2 else keras_3_for_scripts())
         stack.enter_context(abstract_classes_in_collections())
-        stack.enter_context(spellings_of_tensorflow() if is_keras_2 else keras_2_spellings())
+        stack.enter_context(spellings_of_tensorflow())
         if tf1:
             # It loads TensorFlow, which scripts of TensorFlow 2 load themselves.
             from ipu_tf.compat.tensorflow1.context import tensorflow_1
@@ -111,12 +108,3 @@ def vendor_script(
 
             stack.enter_context(without_downloads())
         yield
-
-
-def _is_keras_2(keras: int | None) -> bool:
-    if keras == 3 and is_in_force():
-        raise ValueError(
-            "This Python gives scripts Keras 2: `ipu-tf compat --enable --keras 2` made it so. "
-            "Take that back for Keras 3: ipu-tf compat --disable"
-        )
-    return keras == 2 or is_in_force()

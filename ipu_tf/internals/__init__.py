@@ -1,10 +1,9 @@
 """The one door to the internals of other libraries: all that ipu_tf uses and is not public.
 
 * `tensorflow`, `keras`: private names, each with its reason;
-* `keras_layers`, `keras_graphs`, `keras_training`, `keras_compiled`, `keras_optimizers`,
-  `keras_saving`: private attributes of Keras' objects;
+* `keras_layers`, `keras_graphs`, `keras_training`, `keras_optimizers`: private attributes of Keras'
+  objects;
 * `graphs`, `autograph`: what TensorFlow knows of graphs, and of the conversion of functions;
-* `graph_layers`: the layers and cells of TensorFlow 1;
 * `keras_outputs`: the calls by which Keras builds a model's loss and metrics;
 * `deferred_modules`: modules that Keras imports and that are loaded at their first use;
 * `keras_downloads`: Keras' download function, wherever it has been imported to;

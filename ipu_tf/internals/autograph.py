@@ -7,8 +7,6 @@ calls, too, and takes no bound methods.
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -63,19 +61,3 @@ def converted_like_caller(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """
     convert: Callable[..., Callable[_P, _T]] = tf_convert
     return convert(function, tf.__internal__.autograph.control_status_ctx())
-
-
-def with_autograph(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Returns a function whose control flow over tensors becomes operations while graphs are built.
-
-    Eager calls run it as it is. Relies on `tf_convert`, which TensorFlow's own loops use.
-    """
-    converted = tf_convert(function, ControlStatusCtx(status=Status.ENABLED))
-
-    @functools.wraps(function)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return (function if tf.executing_eagerly() else converted)(*args, **kwargs)
-
-    # A decorated method may state the signature of its function, which has the object in it.
-    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    return call

@@ -14,7 +14,7 @@ _CHOICES = ("1", "true")
 
 def may_use_tf_keras() -> bool:
     """Returns whether tf_keras is loaded, or is installed and chosen for `tf.keras`."""
-    if "tf_keras" in sys.modules:
+    if sys.modules.get("tf_keras") is not None:
         return True
     is_chosen = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in _CHOICES
     return is_chosen and importlib.util.find_spec("tf_keras") is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 
 import keras
-import tensorflow as tf
 
 from ipu_tf.internals.keras import keras_global_attribute
 
@@ -48,14 +47,6 @@ def layers_within(model: keras.Layer) -> list[keras.Layer]:
     return list(model._flatten_layers(include_self=False))
 
 
-def has_output_shape(layer: keras.layers.Lambda) -> bool:
-    """Returns whether a `Lambda` was made with an `output_shape`.
-
-    The public `get_config` serializes its function, too. Relies on `Lambda._output_shape`.
-    """
-    return layer._output_shape is not None
-
-
 def first_path_of(layer: keras.Layer) -> str | None:
     """Returns the path of the layers in which a layer was first called, None before.
 
@@ -91,48 +82,6 @@ def takes_training(layer: keras.Layer) -> bool:
     return bool(layer._call_has_training_arg)
 
 
-def training_of_call() -> bool | None:
-    """Returns whether the layers that are being called train, None outside of layers.
-
-    No public name tells it. Relies on the `current_call_ctx` among Keras' global attributes.
-    """
-    context = keras_global_attribute("current_call_ctx")
-    training: bool | None = None if context is None else context.get_value("training")
-    return training
-
-
-class AdoptedVariable(keras.Variable):
-    """A weight that is a variable of TensorFlow's; it equals that variable, as an object."""
-
-    def __eq__(self, other: object) -> bool | tf.Tensor:
-        """Returns whether `other` is the variable; of anything else, the elements that are equal.
-
-        Lists of weights compare so.
-        """
-        return True if other is self._value else super().__eq__(other)
-
-    __hash__ = keras.Variable.__hash__
-
-
-def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
-    """Makes a variable of TensorFlow a weight of a layer, unless it is one.
-
-    Keras tracks its own variables alone. Relies on `Layer._track_variable`, on the lock of
-    `Layer._tracker`, and on Keras' variables taking one of TensorFlow as their value.
-    """
-    own = (*layer._trainable_variables, *layer._non_trainable_variables)
-    if any(weight._value is variable for weight in own):
-        return
-    name = variable.name.partition(":")[0].replace("/", "_")
-    dtype = variable.dtype.name
-    weight = AdoptedVariable(variable, trainable=variable.trainable, dtype=dtype, name=name)
-    is_locked = layer._tracker.locked
-    layer._tracker.unlock()
-    layer._track_variable(weight)
-    if is_locked:
-        layer._tracker.lock()
-
-
 def is_initialized(owner: keras.Layer | keras.optimizers.Optimizer) -> bool:
     """Returns whether Keras' initializer of a layer or an optimizer has run.
 
@@ -145,103 +94,3 @@ def was_called(layer: keras.Layer) -> bool:
     """Returns whether a layer was called. Relies on `Layer._called`."""
     called: bool = layer._called
     return called
-
-
-def set_variable(variable: keras.Variable, value: tf.types.experimental.TensorLike) -> None:
-    """Sets a variable, also one that gets its first value once a symbolic call has ended.
-
-    Relies on `Variable._value`, and on `Variable._initializer`, which such a variable calls then.
-    """
-    if variable._value is None:
-        variable._initializer = lambda shape, dtype: tf.cast(value, dtype)
-        return
-    with tf.init_scope():
-        variable._value.assign(value)
-
-
-def held_variable(variable: keras.Variable) -> tf.Variable | tf.Tensor:
-    """Returns the variable of TensorFlow that a variable holds; its first value, as a tensor, if
-    it has none before a symbolic call has ended.
-
-    Relies on `Variable._value`: the property `value` gives that of a mixed precision layer cast.
-    """
-    return variable.value if variable._value is None else variable._value
-
-
-def own_metrics_of(layer: keras.Layer) -> list[keras.Metric]:
-    """Returns the metrics of a layer itself, without those of its layers.
-
-    The public `Layer.metrics` has them, too. Relies on `Layer._metrics`.
-    """
-    return list(layer._metrics)
-
-
-def adopt_metric(layer: keras.Layer, metric: keras.Metric) -> None:
-    """Makes a metric one of a layer's, unless it is one, also after the layer was built.
-
-    Relies on `Layer._metrics` and on the lock of `Layer._tracker`.
-    """
-    if any(own is metric for own in layer._metrics):
-        return
-    is_locked = layer._tracker.locked
-    layer._tracker.unlock()
-    layer._tracker.track(metric)
-    if is_locked:
-        layer._tracker.lock()
-
-
-def clear_losses(layer: keras.Layer) -> None:
-    """Forgets the losses of the last call of a layer. Relies on `Layer._clear_losses`."""
-    layer._clear_losses()
-
-
-def stored_weight(layer: keras.Layer, name: str) -> str | None:
-    """Returns the attribute whose value a property without a setter returns, None for another.
-
-    Relies on `_kernel` of `Dense` and `Conv`, `_embeddings` of `Embedding`, and others like them.
-    """
-    of_class, attribute = getattr(type(layer), name, None), f"_{name}"
-    is_read_only = isinstance(of_class, property) and of_class.fset is None
-    return attribute if is_read_only and attribute in vars(layer) else None
-
-
-def allow_positional_arguments(layer: keras.Layer) -> None:
-    """Lets a layer take arguments that are no tensors by their position.
-
-    Relies on `Layer._allow_non_tensor_positional_args`.
-    """
-    layer._allow_non_tensor_positional_args = True
-
-
-def keep_training_from(layer: keras.Layer) -> None:
-    """Calls a layer in functional models with its own arguments alone, without `training`.
-
-    Relies on `Layer._call_context_args`.
-    """
-    layer._call_context_args = set()
-
-
-def new_without_config(kind: type[keras.Layer]) -> keras.Layer:
-    """Returns a new layer, not yet initialized, for which Keras keeps no arguments.
-
-    Relies on `Operation._auto_config` and `Operation._lock`.
-    """
-    layer = object.__new__(kind)
-    vars(layer).update(_auto_config=None, _lock=True)
-    return layer
-
-
-def tracks_attributes(layer: keras.Layer) -> bool:
-    """Returns whether what is assigned to attributes of a layer becomes a part of it.
-
-    Relies on `_self_setattr_tracking`, by which TensorFlow and scripts of Keras 2 switch it off.
-    """
-    return bool(getattr(layer, "_self_setattr_tracking", True))
-
-
-def mask_of(tensor: object) -> tf.Tensor | None:
-    """Returns the mask of a tensor that a layer computed, None without one.
-
-    Relies on the attribute `_keras_mask`, which Keras' losses and metrics read.
-    """
-    return getattr(tensor, "_keras_mask", None)

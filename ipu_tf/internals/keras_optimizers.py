@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
 import keras
@@ -11,11 +10,6 @@ import tensorflow as tf
 
 Variable: TypeAlias = "keras.Variable | tf.Variable"
 """A variable of Keras, or the one of TensorFlow that it holds."""
-
-LearningRate: TypeAlias = (
-    "keras.Variable | keras.optimizers.schedules.LearningRateSchedule | Callable[[], tf.Tensor]"
-)
-"""A learning rate as an optimizer keeps it: a number, a schedule, or a function."""
 
 
 def variables_trained_by(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
@@ -97,36 +91,3 @@ def set_strategy_of(
     `_distribution_strategy` of TensorFlow's base class of optimizers.
     """
     optimizer._distribution_strategy = strategy
-
-
-def product_of_momenta_in(optimizer: keras.optimizers.Optimizer) -> keras.Variable | None:
-    """Returns the variable of a Nadam that no other optimizer has; None in others.
-
-    Relies on `Nadam._u_product`.
-    """
-    return getattr(optimizer, "_u_product", None)
-
-
-def learning_rate_in(optimizer: keras.optimizers.Optimizer) -> LearningRate:
-    """Returns the learning rate of an optimizer as it was set: a variable, a schedule, a function.
-
-    The public `Optimizer.learning_rate` is the value of this step. Relies on
-    `Optimizer._learning_rate`.
-    """
-    return optimizer._learning_rate
-
-
-@contextlib.contextmanager
-def keeping_scale_of_gradients(
-    optimizer: keras.mixed_precision.LossScaleOptimizer,
-) -> Iterator[None]:
-    """Makes a `LossScaleOptimizer` apply gradients as they are, for a while.
-
-    Relies on its not unscaling gradients that are to replace their variables, of which
-    `Optimizer._overwrite_variable_with_gradient` of this optimizer, not of the inner one, tells.
-    """
-    vars(optimizer)["_overwrite_variable_with_gradient"] = lambda variable: True
-    try:
-        yield
-    finally:
-        del vars(optimizer)["_overwrite_variable_with_gradient"]

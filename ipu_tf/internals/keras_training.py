@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
-
-# What `compile` keeps: the losses and the metrics of all outputs, which Keras does not export.
-from keras.src.trainers.compile_utils import CompileLoss as KerasCompiledLoss
-from keras.src.trainers.compile_utils import CompileMetrics as KerasCompiledMetrics
 
 # What `fit` reads batches from, which is no argument of public functions.
 from keras.src.trainers.epoch_iterator import EpochIterator as KerasEpochIterator
 
 from ipu_tf.internals.structures import SpecStructure, TensorStructure
-
-Metrics: TypeAlias = (
-    "str | Callable[..., tf.Tensor] | Sequence[Metrics] | Mapping[str, Metrics] | None"
-)
-"""Metrics, by name or as functions or objects, or those of the outputs."""
 
 
 def compute_loss(model: keras.Model, **arguments: TensorStructure | bool) -> tf.Tensor:
@@ -29,31 +19,6 @@ def compute_loss(model: keras.Model, **arguments: TensorStructure | bool) -> tf.
     Keras' own train step calls it so. Relies on `Trainer._compute_loss`.
     """
     return model._compute_loss(**arguments)
-
-
-def has_loss(model: keras.Model) -> bool:
-    """Returns whether a model is compiled with a loss, or its layers add one.
-
-    Relies on `Trainer._compile_loss`.
-    """
-    return model._compile_loss is not None or bool(model.losses)
-
-
-def added_losses_of(model: keras.Model) -> list[tf.Tensor]:
-    """Returns the losses of a model's layers, as a step adds them to the compiled loss.
-
-    Relies on `Trainer._aggregate_additional_loss`.
-    """
-    return [model._aggregate_additional_loss(loss) for loss in model.losses]
-
-
-def forget_loss_and_metrics(model: keras.Model) -> None:
-    """Removes the loss and the metrics that a model is compiled with.
-
-    `compile` keeps those that it does not get. Relies on `Trainer._compile_loss` and
-    `Trainer._compile_metrics`.
-    """
-    model.loss = model._compile_loss = model._compile_metrics = None
 
 
 def loss_tracker_of(model: keras.Model) -> keras.metrics.Mean:
@@ -112,52 +77,3 @@ def function_of(loss_or_metric: object) -> Callable[..., object] | None:
     `LossFunctionWrapper.fn` and `MeanMetricWrapper._fn`.
     """
     return getattr(loss_or_metric, "fn", None) or getattr(loss_or_metric, "_fn", None)
-
-
-def result_names_of(model: keras.Model) -> list[str]:
-    """Returns the names of a model's results: the loss, those of outputs, metrics.
-
-    Those of an output stand together: its metrics, then its weighted ones. The public
-    `metrics_names` has one name for all metrics of `compile`. Relies on the attributes
-    of `Trainer` that hold them. Empty before the metrics are built.
-    """
-    compiled, losses = model._compile_metrics, model._compile_loss
-    if compiled is not None and not compiled.built:
-        return []
-    of_trainer = [model._loss_tracker, compiled, *(losses.metrics if losses is not None else ())]
-    others = [metric for metric in model.metrics if not any(metric is own for own in of_trainer)]
-    names = [metric.name for metric in of_trainer if metric not in (None, compiled)]
-    names += [] if compiled is None else _compiled_names_by_output(compiled)
-    return names + [metric.name for metric in others]
-
-
-def _compiled_names_by_output(compiled: KerasCompiledMetrics) -> list[str]:
-    """Returns the names of the metrics of `compile`, output by output.
-
-    Relies on the lists of `CompileMetrics`: one of metrics and one of weighted metrics, each with
-    an entry an output; its results have the order of their metrics.
-    """
-    outputs = [
-        output
-        for of_outputs in (compiled._flat_metrics, compiled._flat_weighted_metrics)
-        for output, entry in enumerate(of_outputs)
-        for _ in (entry.metrics if entry else ())
-    ]
-    numbered = sorted(zip(outputs, compiled.result(), strict=True), key=lambda pair: pair[0])
-    return [name for _, name in numbered]
-
-
-def change_unbuilt_metrics(
-    compiled: KerasCompiledMetrics, change: Callable[[Metrics], Metrics]
-) -> None:
-    """Changes the metrics that a script gave `compile`, unless Keras has made them already.
-
-    Relies on `CompileMetrics._user_metrics` and `_user_weighted_metrics`.
-
-    Args:
-        compiled: The metrics of a compiled model.
-        change: Returns the metrics to use in place of those given.
-    """
-    if not compiled.built:
-        compiled._user_metrics = change(compiled._user_metrics)
-        compiled._user_weighted_metrics = change(compiled._user_weighted_metrics)

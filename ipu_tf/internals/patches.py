@@ -2,8 +2,8 @@
 
 Each is replaced only while something needs it: a trace, a scope. Contexts may be open on several
 threads at once, and a replacement is in force on all of them, so it has to call through to the
-stock method on a thread that did not ask for it. The methods that a spelling of Keras 2 or
-TensorFlow 1 replaces stand beside its code, in `compat`.
+stock method on a thread that did not ask for it. The methods that a spelling of an earlier release
+replaces stand beside its code, in `compat`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ underscore; a test over the syntax tree keeps it so.
 from __future__ import annotations
 
 import contextlib
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
@@ -45,26 +44,13 @@ from tensorflow.python.eager.polymorphic_function.tf_method_target import (
 # tf.function wraps its Python function in decorators; the cache needs the function itself.
 from tensorflow.python.util.tf_decorator import unwrap as unwrap_decorators
 
-# Keras 2 had this module among its own, for scripts that read the signatures of layers.
-from tensorflow.python.util import tf_inspect as tf_inspect
-
 # `tf.compat.v1` is several module objects once a package has imported `tensorflow.compat.v1`. The
 # `reset_default_graph` of each of them resets the one stack of graphs.
 from tensorflow.python.framework.ops import _DefaultGraphStack as DefaultGraphStack
 
-# The files of SavedModels and checkpoints of Keras 2 tell what held their variables; TensorFlow has
-# no public functions for it. The file of an exported model is rewritten with stock ops in place of
-# tile ops.
+# The file of an exported model is rewritten with stock ops in place of tile ops; TensorFlow has no
+# public class for it.
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
-from tensorflow.core.protobuf.trackable_object_graph_pb2 import (
-    TrackableObjectGraph as TrackableObjectGraph,
-)
-
-# The file that names the newest checkpoint of a directory. The public function warns each time that
-# it is deprecated, and tf.train.CheckpointManager gives the files other names.
-from tensorflow.python.checkpoint.checkpoint_management import (
-    update_checkpoint_state_internal as update_checkpoint_state,
-)
 
 # All that `tf.io.gfile` does with a path goes through this module.
 from tensorflow.python.lib.io import _pywrap_file_io as file_operations
@@ -76,9 +62,6 @@ from tensorflow.python.data.ops.iterator_ops import OwnedIterator as OwnedIterat
 
 # The public tf.distribute.Strategy has no public way to say that a replica context is of ours.
 from tensorflow.python.distribute.distribute_lib import UpdateContext as UpdateContext
-
-# Scripts of Keras 2 import this module by its old name.
-from tensorflow.python.distribute import distribute_lib as distribute_lib
 
 # The shape of a variable travels with its handle; copying a graph has to copy it, too.
 from tensorflow.python.ops.handle_data_util import copy_handle_data as copy_handle_data
@@ -104,10 +87,6 @@ from tensorflow.python.eager.polymorphic_function.attributes import (
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
     OptionalXlaContext as OptionalXlaContext,
 )
-
-# The functions that are asked where a function of TensorFlow fails on its arguments, and the public
-# names of functions.
-from tensorflow.python.util import dispatch, tf_export
 
 # Signatures with open sizes are given the sizes of the call when a function is traced.
 from tensorflow.core.function.trace_type import InternalCastContext as InternalCastContext
@@ -253,80 +232,3 @@ def dataset_drops_remainder(dataset: tf.data.Dataset) -> tf.Tensor:
     Relies on the `_drop_remainder` of the classes of batched datasets.
     """
     return getattr(dataset, "_drop_remainder", None)
-
-
-def create_slots(optimizer: tf.compat.v1.train.Optimizer, variables: list[tf.Variable]) -> None:
-    """Makes the state that an optimizer of TensorFlow keeps of variables, outside of any graph.
-
-    The first update would make it, in the middle of a trace. Relies on `Optimizer._create_slots` of
-    `tf.compat.v1.train`, and on `OptimizerV2._create_all_weights` of Keras 2.
-    """
-    create = getattr(optimizer, "_create_all_weights", getattr(optimizer, "_create_slots", None))
-    if create is not None:
-        with tf.init_scope():
-            create(variables)
-
-
-@contextlib.contextmanager
-def dispatching(
-    handle: Callable[
-        [Callable[..., object], tuple[object, ...], Mapping[str, object], Sequence[object]], object
-    ],
-) -> Iterator[None]:
-    """Lets a function handle calls of TensorFlow's functions that fail on their arguments.
-
-    TensorFlow can register such a function, but not remove it. It asks first for the functions
-    that a called one calls itself; they are left out, as their results would be of parts of the
-    call. Relies on the `_GLOBAL_DISPATCHERS` of `dispatch`, and on the name of its wrapper.
-
-    Args:
-        handle: Gets a function of TensorFlow with its positional and keyword arguments, and the
-            functions that it has called; returns its result, or `NotImplemented`.
-    """
-
-    inner: list[Callable[..., object]] = []
-
-    class Dispatcher(dispatch.GlobalOpDispatcher):
-        def handle(
-            self,
-            op: Callable[..., object],
-            args: tuple[object, ...],
-            kwargs: Mapping[str, object],
-        ) -> object:
-            if _is_nested_call():
-                inner.append(op)
-                return self.NOT_SUPPORTED
-            called = tuple(inner)
-            inner.clear()
-            result = handle(op, args, kwargs, called)
-            return self.NOT_SUPPORTED if result is NotImplemented else result
-
-    dispatcher = Dispatcher()
-    dispatch._GLOBAL_DISPATCHERS.append(dispatcher)
-    try:
-        yield
-    finally:
-        dispatch._GLOBAL_DISPATCHERS.remove(dispatcher)
-
-
-def _is_nested_call() -> bool:
-    """Returns whether a function of TensorFlow is called by another one.
-
-    Relies on the name of the wrapper of functions in TensorFlow's module `dispatch`.
-    """
-    frame = inspect.currentframe()
-    wrappers = 0
-    while frame is not None:
-        code = frame.f_code
-        wrappers += code.co_name == "op_dispatch_handler" and "dispatch.py" in code.co_filename
-        frame = frame.f_back
-    return wrappers > 1
-
-
-def public_name_of(function: object) -> str | None:
-    """Returns the name of a function in `tf`, such as "math.reduce_sum", None if it has none.
-
-    Relies on `tf_export.get_canonical_name_for_symbol`.
-    """
-    name: str | None = tf_export.get_canonical_name_for_symbol(function)
-    return name

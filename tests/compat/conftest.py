@@ -8,6 +8,6 @@ from ipu_tf import compat
 @pytest.fixture(scope="module")
 def vendor_names():
     """The vendor's names can be imported."""
-    compat.install()
+    compat.install(keras=3)
     yield
     compat.uninstall()

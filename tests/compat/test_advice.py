@@ -6,10 +6,11 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf.compat.advice import way_out
+from ipu_tf.compat.tf_keras.context import keras_2_for_scripts
 
 
 def error_of(source):
-    with pytest.raises((AttributeError, ModuleNotFoundError)) as caught:
+    with pytest.raises((AttributeError, ImportError)) as caught:
         exec(source, {"tf": tf})
     return caught.value
 
@@ -65,3 +66,31 @@ def test_operations_that_a_session_places_on_an_ipu_have_a_way_out():
         with pytest.raises(tf.errors.InvalidArgumentError) as caught:
             session.run(total)
     assert re.search("ipu_compiler.compile", way_out(caught.value))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import keras; keras.ops",
+        "from keras import ops",
+        "import keras.ops",
+        "from keras.layers import Identity, RMSNormalization",
+        "import tensorflow as tf; tf.keras.ops",
+    ],
+)
+def test_names_of_keras_3_have_a_way_out(line):
+    with keras_2_for_scripts():
+        assert "the option --keras 3" in way_out(error_of(line))
+
+
+def test_names_that_no_keras_has_have_none():
+    with keras_2_for_scripts():
+        assert way_out(error_of("import keras; keras.no_such_name")) is None
+        assert way_out(error_of("from keras import no_such_name")) is None
+
+
+def test_a_missing_tf_keras_has_a_way_out():
+    missing = ModuleNotFoundError("No module named 'tf_keras'", name="tf_keras")
+    assert "pip install ipu_tf[keras2]" in way_out(missing)
+    of_tensorflow = ImportError("Keras cannot be imported. Check that it is installed.")
+    assert "pip install ipu_tf[keras2]" in way_out(of_tensorflow)

@@ -18,7 +18,7 @@ from ipu_tf.config import (
 
 @pytest.fixture
 def utils():
-    compat.install()
+    compat.install(keras=3)
     from tensorflow.python import ipu
 
     yield ipu.utils

@@ -244,7 +244,7 @@ def test_pickles_of_objects_found_under_the_vendor_s_names_load():
 
 def test_a_second_installation_changes_nothing():
     before = list(sys.meta_path)
-    compat.install()
+    compat.install(keras=3)
     assert sys.meta_path == before
 
 
@@ -260,7 +260,7 @@ def test_uninstalling_takes_every_name_away():
         with pytest.raises(ModuleNotFoundError, match="ipu"):
             import tensorflow.python.ipu  # noqa: F401
     finally:
-        compat.install()
+        compat.install(keras=3)
 
 
 @pytest.mark.slow

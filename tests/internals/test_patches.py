@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUStrategy
 from ipu_tf.compat.document import replaced_methods
-from ipu_tf.compat.keras2.table import SPELLINGS
+from ipu_tf.compat.spellings.table import SPELLINGS
 from ipu_tf.compat.tf_keras.habits import SPELLINGS as HABITS
 from ipu_tf.internals import patches, tf_keras
 from ipu_tf.keras import PipelineStage

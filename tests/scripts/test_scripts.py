@@ -21,7 +21,7 @@ def run(script, *words, max_steps=None, tf1=False, cwd=None):
         cwd: The folder that it runs in; None for the present one.
     """
     limit = [] if max_steps is None else ["--max-steps", str(max_steps)]
-    options = ["--keras", "2", "--offline", *limit, *(["--tf1"] if tf1 else [])]
+    options = ["--offline", *limit, *(["--tf1"] if tf1 else [])]
     command = [sys.executable, "-m", "ipu_tf", "run", *options, str(FOLDER / script), *words]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=400, cwd=cwd

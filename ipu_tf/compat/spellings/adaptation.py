@@ -1,4 +1,4 @@
-"""Adapts Keras to the spellings of Keras 2 for a while."""
+"""Adapts libraries to earlier spellings for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ipu_tf.internals.patches import Patch, Wrap, installed
 
 @contextlib.contextmanager
 def adapted_methods(spellings: Sequence[Spelling], notices: Notices) -> Iterator[None]:
-    """Replaces the methods of Keras that the spellings name, and opens their contexts, for a while.
+    """Replaces the methods that the spellings name, and opens their contexts, for a while.
 
     Args:
         spellings: The spellings.

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from ipu_tf.compat.spellings.loading import KerasLoading
+from ipu_tf.compat.spellings.loading import TensorFlowLoading
 
 
 @contextlib.contextmanager
@@ -16,7 +16,7 @@ def spellings_of_tensorflow() -> Iterator[None]:
         if "tensorflow" in sys.modules:
             _adapt(stack)
         else:
-            loading = KerasLoading(lambda: _adapt(stack), "tensorflow")
+            loading = TensorFlowLoading(lambda: _adapt(stack))
             sys.meta_path.insert(0, loading)
             stack.callback(loading.stop)
         yield
@@ -25,9 +25,8 @@ def spellings_of_tensorflow() -> Iterator[None]:
 def _adapt(stack: contextlib.ExitStack) -> None:
     """Adapts TensorFlow and NumPy until a stack closes."""
     # They load TensorFlow.
-    from ipu_tf.compat.spellings import norms, numpy_names, tensorflow_modules
     from ipu_tf.compat.spellings.adaptation import adapted_methods
     from ipu_tf.compat.spellings.spelling import Notices
+    from ipu_tf.compat.spellings.table import SPELLINGS
 
-    spellings = (*tensorflow_modules.SPELLINGS, *norms.SPELLINGS, *numpy_names.SPELLINGS)
-    stack.enter_context(adapted_methods(spellings, Notices()))
+    stack.enter_context(adapted_methods(SPELLINGS, Notices()))

@@ -1,4 +1,4 @@
-"""A call once Keras has been imported."""
+"""A call once TensorFlow has been imported."""
 
 from __future__ import annotations
 
@@ -9,33 +9,25 @@ from types import ModuleType
 
 from ipu_tf.compat.later_finders import call_around, later_spec
 
-_LIBRARIES = ("tensorflow", "keras", "ipu_tf")
 
+class TensorFlowLoading:
+    """Calls a function once TensorFlow is loaded and no module that leads to it is half imported.
 
-class Keras2Finder:
-    """A finder of the context in which Keras 3 understands Keras 2."""
-
-
-class KerasLoading(Keras2Finder):
-    """Calls a function once Keras is loaded and no module that leads to it is half imported.
-
-    The function may import modules of this package: one of them may be what imports Keras.
+    The function may import modules of this package: one of them may be what imports TensorFlow.
 
     Args:
         then: The function.
-        library: The library to wait for.
     """
 
-    def __init__(self, then: Callable[[], None], library: str = "keras") -> None:
+    def __init__(self, then: Callable[[], None]) -> None:
         self._then = then
-        self._library = library
         self._depth = 0
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Returns the spec that another finder has, with its execution watched."""
-        if name not in _LIBRARIES and not name.startswith("ipu_tf."):
+        if name not in ("tensorflow", "ipu_tf") and not name.startswith("ipu_tf."):
             return None
         spec = later_spec(self, name, path, target)
         if spec is not None:
@@ -53,6 +45,6 @@ class KerasLoading(Keras2Finder):
             execute(module)
         finally:
             self._depth -= 1
-        if not self._depth and self._library in sys.modules and self in sys.meta_path:
+        if not self._depth and "tensorflow" in sys.modules and self in sys.meta_path:
             self.stop()
             self._then()

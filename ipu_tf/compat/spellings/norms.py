@@ -50,7 +50,7 @@ def _unjoined(result: Any) -> Any:
 SPELLINGS = (
     Spelling(
         name="`tf.compat.v1.nn.fused_batch_norm` with a float16 `scale`",
-        keras_2="The vendor's TensorFlow took it and returned moments of float16.",
+        before="The vendor's TensorFlow took it and returned moments of float16.",
         here="It computes with float32 and returns moments of float16.",
         wraps=MappingProxyType({_FUSED_BATCH_NORMS: _with_halves}),
     ),

@@ -1,4 +1,4 @@
-"""Names of NumPy that NumPy has dropped since Keras 2."""
+"""Names of NumPy that NumPy has dropped."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ SPELLINGS = (
     Spelling(
         name="`np.int`, `np.float`, `np.object`, `np.Inf`, `np.NaN`, `np.product`, `np.in1d`, ... "
         "of NumPy",
-        keras_2="NumPy had these names at the time.",
+        before="NumPy had these names at the time.",
         here="They are `int`, `float`, `object`, `np.inf`, `np.nan`, `np.prod`, `np.isin`, ...",
         wraps=MappingProxyType({_NUMPY_NAMES: _with_dropped_names}),
     ),

@@ -1,4 +1,4 @@
-"""Modules of TensorFlow that moved since Keras 2, and methods that it has dropped."""
+"""Modules of TensorFlow that moved since release 2.6, and methods that it has dropped."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ SPELLINGS = (
     Spelling(
         name="`control_flow_ops.cond`, `control_flow_ops.while_loop`, `array_ops.stack`, "
         "`ops.Tensor` and other names of TensorFlow's modules",
-        keras_2="Names in `tensorflow.python`, before they moved to modules of their own.",
+        before="Names in `tensorflow.python`, before they moved to modules of their own.",
         here="The modules have them as before.",
         context=_moved_names,
     ),
@@ -149,13 +149,13 @@ SPELLINGS = (
         name="`tensorflow.python.training.training_ops`, `tensorflow.python.training.tracking`, "
         "`tensorflow.python.training.saving.checkpoint_options`, "
         "`tensorflow.python.distribute.distribution_strategy_context`, `tensorflow.python.dtypes`",
-        keras_2="Modules of TensorFlow that moved since, which scripts import.",
+        before="Modules of TensorFlow that moved since, which scripts import.",
         here="Each is the module of today, such as `tensorflow.python.ops.gen_training_ops`.",
         context=_in_their_old_places,
     ),
     Spelling(
         name="`variable.initialized_value()` of a `tf.Variable`",
-        keras_2="Its value, or the one that it begins with.",
+        before="Its value, or the one that it begins with.",
         here="The same.",
         wraps=MappingProxyType({_INITIALIZED_VALUES: _initialized_value}),
     ),

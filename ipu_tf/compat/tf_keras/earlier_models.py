@@ -1,10 +1,13 @@
-"""Model classes of tf_keras that the vendor's earlier releases had; see `earlier_models`."""
+"""Model classes of their own, of tf_keras, which the vendor's earlier releases had.
+
+Their options were arguments of the model, and their steps were weight updates.
+"""
 
 from __future__ import annotations
 
 import tf_keras
 
-from ipu_tf.compat.earlier_arguments import (
+from ipu_tf.compat.tf_keras.earlier_arguments import (
     AccumulatesByArguments,
     LayersAccumulateByArguments,
     PipelinesByArguments,

@@ -57,7 +57,7 @@ def _given(what: Any) -> Callable[[Notify], Wrap]:
 SPELLINGS = (
     Spelling(
         name="`keras.mixed_precision.policy.set_policy`, `keras.mixed_precision.experimental`",
-        keras_2="`set_policy`, `global_policy`, a `Policy` with a loss scale, and a "
+        before="`set_policy`, `global_policy`, a `Policy` with a loss scale, and a "
         "`LossScaleOptimizer(optimizer, loss_scale)`.",
         here="They are those of `keras.mixed_precision`; a `loss_scale` of a policy that `compile` "
         "does not take is refused.",
@@ -65,13 +65,13 @@ SPELLINGS = (
     ),
     Spelling(
         name="`keras.optimizer_v2.learning_rate_schedule` without an import of it",
-        keras_2="A module of its package.",
+        before="A module of its package.",
         here="It is `keras.optimizers.schedules`.",
         wraps=MappingProxyType({_SCHEDULES: _given(schedules_module)}),
     ),
     Spelling(
         name="`model.predict_classes`, `predict_proba` of a Sequential",
-        keras_2="Classes and outputs, until Keras 2.5.",
+        before="Classes and outputs, until Keras 2.5.",
         here="The same.",
         wraps=MappingProxyType({patch: _given(_METHODS[patch.name]) for patch in _PREDICTIONS}),
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import tf_keras
 from tf_keras.mixed_precision import global_policy
@@ -32,7 +31,7 @@ class LossScaleOptimizer(LegacyLossScaleOptimizer):
 
     @classmethod
     def from_config(
-        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+        cls, config: Mapping[str, object], custom_objects: Mapping[str, object] | None = None
     ) -> LegacyLossScaleOptimizer:
         """Returns the optimizer of a configuration, which has the arguments of Keras 2.15."""
         return LegacyLossScaleOptimizer.from_config(config, custom_objects)

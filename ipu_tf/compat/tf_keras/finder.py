@@ -6,8 +6,6 @@ little.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import importlib
 import os
 import sys
@@ -18,7 +16,7 @@ from ipu_tf.compat.tf_keras.places import TREE, source_of
 
 TYPE_CHECKING = False  # Known to type checkers; `typing` costs milliseconds at every start.
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
 _LOOKUP = "__getattr__"
@@ -62,19 +60,22 @@ class EarlierModules:
         if place is not None:
             sys.modules[module.__name__] = importlib.import_module(place)
 
-    @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
-        """Finds modules while the context is open."""
+    def install(self) -> Callable[[], None]:
+        """Finds modules until the function that it returns is called."""
         # First: the import system would load modules of the sources once more by other names.
         sys.meta_path.insert(0, self)
         try:
             if TREE in sys.modules:
                 self._adapt(sys.modules[TREE])
-            yield
-        finally:
-            sys.meta_path.remove(self)
-            while self._undo:
-                self._undo.pop()()
+        except BaseException:
+            self._uninstall()
+            raise
+        return self._uninstall
+
+    def _uninstall(self) -> None:
+        sys.meta_path.remove(self)
+        while self._undo:
+            self._undo.pop()()
 
     def _execute_and_adapt(self, execute: Callable[[ModuleType], None], tree: ModuleType) -> None:
         execute(tree)
@@ -86,7 +87,7 @@ class EarlierModules:
                 rest = name.removeprefix(TREE).removeprefix(".")
                 if module.__name__ == name and rest.partition(".")[0] != _OF_THE_VENDOR:
                     setattr(module, _LOOKUP, _lookup(name, rest))
-                    self._undo.append(functools.partial(delattr, module, _LOOKUP))
+                    self._undo.append(_removal(module))
         self._undo.append(self._forget)
         self._undo.append(self._then(tree))
 
@@ -115,6 +116,10 @@ def _is_public(rest: str) -> bool:
     )
 
 
+def _removal(module: ModuleType) -> Callable[[], None]:
+    return lambda: delattr(module, _LOOKUP)
+
+
 def _lookup(name: str, rest: str) -> Callable[[str], object]:
     """Returns the function that looks up a name that a module of the tree lacks."""
 
@@ -133,6 +138,7 @@ def _lookup(name: str, rest: str) -> Callable[[str], object]:
                 found = importlib.import_module(source)
                 if hasattr(found, attribute):
                     return getattr(found, attribute)
-        raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+        message = f"module {name!r} has no attribute {attribute!r}"
+        raise AttributeError(message, name=attribute, obj=sys.modules.get(name))
 
     return look_up

@@ -78,15 +78,13 @@ def _by_name(notify: Notify) -> Wrap:
 
 def _steps(call: Call) -> bool:
     """Makes a tensor of steps a number."""
-    if len(call.args) > _STEPS_POSITION:
-        steps = call.args[_STEPS_POSITION]
-    else:
-        steps = call.kwargs.get(_STEPS)
+    by_position = len(call.args) > _STEPS_POSITION
+    steps: Any = call.args[_STEPS_POSITION] if by_position else call.kwargs.get(_STEPS)
     if not tf.is_tensor(steps):
         return False
     with tf.init_scope():
         number = int(steps)
-    if len(call.args) > _STEPS_POSITION:
+    if by_position:
         call.args = (*call.args[:_STEPS_POSITION], number, *call.args[_STEPS_POSITION + 1 :])
     else:
         call.kwargs[_STEPS] = number
@@ -151,38 +149,38 @@ def _silent(notify: Notify) -> Wrap:
 SPELLINGS = (
     Spelling(
         name='`keras.optimizers.Adam`, `optimizer="adam"`',
-        keras_2="The optimizers of Keras 2.6, with `lr`, `decay`, `get_slot` and "
+        before="The optimizers of Keras 2.6, with `lr`, `decay`, `get_slot` and "
         "`_resource_apply_dense`.",
         here="They are those of `tf_keras.optimizers.legacy`.",
         wraps=MappingProxyType({OPTIMIZER_OF: _by_name}),
     ),
     Spelling(
         name="a subclass of `keras.mixed_precision.LossScaleOptimizer`",
-        keras_2="It took any optimizer and had the methods of this class.",
+        before="It took any optimizer and had the methods of this class.",
         here="It does: the class is that for the optimizers of Keras 2.6.",
     ),
     Spelling(
         name="`compile(steps_per_execution=dataset.cardinality())`, a tensor",
-        keras_2="A tensor was a number.",
+        before="A tensor was a number.",
         here="It is read when the model is compiled.",
         rewrites=MappingProxyType({_COMPILATION: _steps}),
     ),
     Spelling(
         name="`super().__init__(name)`, `super().__init__(self)` of a layer",
-        keras_2="The first argument said whether the layer trains: anything true, or None for no.",
+        before="The first argument said whether the layer trains: anything true, or None for no.",
         here="It does.",
         rewrites=MappingProxyType({_LAYER: _trainable}),
     ),
     Spelling(
         name="`fit` on samples, labels or weights that are numbers, of shape [batch]",
-        keras_2="Steps of Keras made them rows, of shape [batch, 1]; own steps got them as they "
+        before="Steps of Keras made them rows, of shape [batch, 1]; own steps got them as they "
         "are.",
         here="The same.",
         wraps=MappingProxyType(dict.fromkeys((*_STEPS_OF_MODELS, _PARTS_OF_BATCHES), _of_rows)),
     ),
     Spelling(
         name="an initializer without a seed",
-        keras_2="`tf.random.set_seed` gave it the same values again; layers that shared it got "
+        before="`tf.random.set_seed` gave it the same values again; layers that shared it got "
         "values of their own.",
         here="The same.",
         wraps=MappingProxyType({DRAWS: _of_tensorflow_s_seed, REPEATED_DRAWS: _silent}),

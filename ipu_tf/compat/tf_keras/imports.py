@@ -7,15 +7,14 @@ little.
 from __future__ import annotations
 
 import builtins
-import contextlib
 import importlib
 from types import SimpleNamespace
 
-from ipu_tf.compat.tf_keras.places import TREE, place_of
+from ipu_tf.compat.tf_keras.places import TREE, check_installed, place_of
 
 TYPE_CHECKING = False  # Known to type checkers; `typing` costs milliseconds at every start.
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
 _LIBRARIES = ("ipu_tf", "keras", "tensorflow", "tf_keras")
@@ -25,9 +24,11 @@ _PARENT = "tensorflow.python"
 """The package whose `keras` is a third Keras, that of TensorFlow itself."""
 
 
-@contextlib.contextmanager
-def redirected_imports() -> Iterator[None]:
-    """Gives modules of scripts and of other packages tf_keras for `keras`, for a while."""
+def redirect_imports() -> Callable[[], None]:
+    """Gives modules of scripts and of other packages tf_keras for `keras`.
+
+    Returns what takes that back.
+    """
     stock_import, stock_module = builtins.__import__, importlib.import_module
 
     def import_module(
@@ -43,6 +44,7 @@ def redirected_imports() -> Iterator[None]:
         if place is None:
             found = stock_import(name, globals, locals, fromlist or (), level)
             if name == _PARENT and not is_ours and "keras" in (fromlist or ()):
+                check_installed()
                 return _with_tree(found, fromlist or (), stock_module(TREE))
             return found
         module = stock_module(place)
@@ -50,8 +52,7 @@ def redirected_imports() -> Iterator[None]:
             return stock_module(TREE if name.startswith("keras") else "tensorflow")
         for each in fromlist:
             if each != "*" and not hasattr(module, each):
-                with contextlib.suppress(ModuleNotFoundError):
-                    stock_module(f"{place}.{each}")
+                _load_if_there(f"{place}.{each}", stock_module)
         return module
 
     def import_named(name: str, package: str | None = None) -> ModuleType:
@@ -61,10 +62,19 @@ def redirected_imports() -> Iterator[None]:
 
     builtins.__import__ = import_module
     importlib.import_module = import_named
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         builtins.__import__, importlib.import_module = stock_import, stock_module
+
+    return undo
+
+
+def _load_if_there(name: str, load: Callable[[str], ModuleType]) -> None:
+    """Loads a module, if there is one of this name."""
+    import contextlib  # It costs milliseconds, and this file is loaded at every start.
+
+    with contextlib.suppress(ModuleNotFoundError):
+        load(name)
 
 
 def _with_tree(parent: ModuleType, names: Sequence[str], tree: ModuleType) -> ModuleType:
@@ -79,7 +89,10 @@ def _place(name: str, load: Callable[[str], ModuleType]) -> str | None:
     Modules of `tensorflow.python.keras` that tf_keras lacks are those of TensorFlow.
     """
     place = place_of(name)
-    if place is None or not name.startswith("tensorflow.python."):
+    if place is None:
+        return None
+    check_installed()
+    if not name.startswith("tensorflow.python."):
         return place
     try:
         load(place)

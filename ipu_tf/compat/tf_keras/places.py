@@ -6,9 +6,11 @@ little.
 
 from __future__ import annotations
 
-import importlib.util
-
 from ipu_tf.compat.modules import TF_KERAS
+
+TYPE_CHECKING = False  # Known to type checkers; `typing` costs milliseconds at every start.
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 TREE = TF_KERAS
 """The package that scripts get for `keras` and `tf.keras`. tf_keras itself uses `tf_keras` and
@@ -16,6 +18,12 @@ TREE = TF_KERAS
 
 SOURCES = "tf_keras.src"
 """Where tf_keras is written. Keras 2.6 was written below `keras` itself."""
+
+MISSING = (
+    "Keras 2 for scripts is the package tf_keras, which is not installed. Install it: "
+    "pip install ipu_tf[keras2]"
+)
+"""What scripts that import Keras are told without it."""
 
 _NAMES = {
     "keras.src": SOURCES,
@@ -70,6 +78,16 @@ _MOVED = {
 """Modules of Keras 2.6 that moved or split until 2.15, by their names below `keras`."""
 
 
+def check_installed() -> None:
+    """Checks that there is a tf_keras.
+
+    Raises:
+        ImportError: It is not installed.
+    """
+    if _spec("tf_keras") is None:
+        raise ImportError(MISSING)
+
+
 def place_of(name: str) -> str | None:
     """Returns the name in tf_keras of a module of Keras, None for a module of anything else."""
     for root, place in _NAMES.items():
@@ -96,8 +114,14 @@ def source_of(rest: str) -> str | None:
     return _existing(f"{SOURCES}.{rest}")
 
 
+def _spec(name: str) -> ModuleSpec | None:
+    import importlib.util  # It costs milliseconds, and this file is loaded at every start.
+
+    return importlib.util.find_spec(name)
+
+
 def _existing(name: str) -> str | None:
     try:
-        return name if importlib.util.find_spec(name) is not None else None
+        return name if _spec(name) is not None else None
     except ModuleNotFoundError:  # Its package is not there, or is a module.
         return None

@@ -8,13 +8,13 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import compat
-from ipu_tf.compat.keras2.context import keras_2_spellings
 from ipu_tf.compat.tensorflow1.contrib import contrib_modules
+from ipu_tf.compat.tf_keras.context import keras_2_for_scripts
 
 
 @pytest.fixture
 def contrib():
-    compat.install()
+    compat.install(keras=3)
     with contrib_modules():
         yield tf.contrib
     compat.uninstall()
@@ -44,7 +44,7 @@ def test_the_vendors_modules_of_early_releases_are_there(contrib):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is deprecated and:UserWarning")
 def test_cells_and_layers_are_those_of_tensorflow_1(contrib):
-    with keras_2_spellings():
+    with keras_2_for_scripts():
         assert contrib.rnn.GRUCell is tf.compat.v1.nn.rnn_cell.GRUCell
         assert contrib.rnn.static_rnn is tf.compat.v1.nn.static_rnn
         assert contrib.layers.flatten is tf.compat.v1.layers.flatten

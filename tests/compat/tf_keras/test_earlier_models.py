@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, compat
+from ipu_tf.compat.tf_keras.earlier_steps import of_epoch
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.keras.data.epoch_steps import WHOLE_EPOCH
 
@@ -58,6 +59,64 @@ def of_layers(ipu):
 def of_tensors(ipu):
     inputs = tf_keras.Input((3,), batch_size=2)
     return ipu.keras.Model(inputs, dense(4)(inputs), gradient_accumulation_count=4)
+
+
+def batches():
+    x = np.linspace(-1, 1, 48, dtype=np.float32).reshape(16, 3)
+    return tf.data.Dataset.from_tensor_slices((x, x.sum(1, keepdims=True))).batch(2, True)
+
+
+@pytest.mark.slow
+def test_an_execution_runs_the_steps_of_an_argument(ipu, strategy):
+    with strategy.scope():
+        model = of_stages(ipu)
+        model.compile("sgd", "mse")
+        model.fit(batches(), epochs=1, steps_per_run=1, verbose=0)
+        with pytest.raises(ValueError, match=r"`steps_per_execution` \(12\)"):
+            model.evaluate(batches().repeat(2), steps_per_run=3, verbose=0)
+        assert model.predict(batches(), steps=1, verbose=0).shape == (8, 1)
+
+
+@pytest.mark.slow
+def test_steps_are_weight_updates(ipu, strategy):
+    with strategy.scope():
+        model = ipu.keras.Sequential([dense(2, "tanh"), dense(1)], accumulation_count=3)
+        model.compile("sgd", "mse")
+        today = tf_keras.Sequential([dense(2, "tanh"), dense(1)])
+        today.set_gradient_accumulation_options(3)
+        today.compile("sgd", "mse", steps_per_execution=3)
+        # Each epoch reads the first six of eight batches.
+        history = model.fit(batches(), epochs=2, steps_per_epoch=2, verbose=0)
+        expected = today.fit(batches().take(6), epochs=2, verbose=0)
+    assert history.history["loss"] == expected.history["loss"]
+    assert model.optimizer.iterations.numpy() == 2  # Of two replicas.
+
+
+@pytest.mark.slow
+def test_samples_beyond_the_last_update_are_dropped(ipu, strategy, caplog):
+    x = np.linspace(-1, 1, 51, dtype=np.float32).reshape(17, 3)
+    with strategy.scope():
+        model = ipu.keras.Sequential([dense(1)], 3)
+        model.compile("sgd", "mse", metrics=["mae"])
+        model.fit(x, x[:, :1], 2, epochs=1, verbose=0)
+    assert model.optimizer.iterations.numpy() == 1
+    assert "the last 5 of 17 samples are dropped" in caplog.text
+    assert "a weight update takes 6 batches of 2 samples" in caplog.text
+
+
+def test_every_epoch_reads_a_dataset_from_its_beginning():
+    numbers = tf.data.Dataset.range(8)
+    assert list(of_epoch(numbers, 3).as_numpy_iterator()) == [0, 1, 2]
+    assert of_epoch(numbers.filter(lambda n: n > 1), 3).cardinality() == 3
+    assert of_epoch(numbers, None) is numbers
+    endless = numbers.repeat()
+    assert of_epoch(endless, 3) is endless
+
+
+def test_an_argument_has_one_of_its_names(ipu, strategy):
+    message = "`accumulation_count` and `gradient_accumulation_count` cannot be used together"
+    with strategy.scope(), pytest.raises(ValueError, match=message):
+        ipu.keras.Sequential([dense(1)], 3, accumulation_count=3)
 
 
 @pytest.mark.parametrize("made", [of_stages, of_scopes, of_layers, of_tensors])

@@ -1,5 +1,6 @@
 """Scripts and the packages that they import find tf_keras; ipu_tf and Keras 3 find Keras 3."""
 
+import contextlib
 import importlib
 import os
 import sys
@@ -79,7 +80,7 @@ def test_a_script_and_the_modules_beside_it_find_keras_2(tmp_path, capsys):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     finders = list(sys.meta_path)
-    assert cli.main(["run", "--keras", "2", str(script)]) == 0, capsys.readouterr().err
+    assert cli.main(["run", str(script)]) == 0, capsys.readouterr().err
     assert capsys.readouterr().out == "ends\n"
     assert is_stock()
     assert sys.meta_path == finders
@@ -88,20 +89,20 @@ def test_a_script_and_the_modules_beside_it_find_keras_2(tmp_path, capsys):
 def test_keras_is_stock_after_a_script_that_fails(tmp_path, capsys):
     script = tmp_path / "script.py"
     script.write_text("import keras\nraise RuntimeError(keras.Model.__module__)\n")
-    assert cli.main(["run", "--keras", "2", str(script)]) == 1
+    assert cli.main(["run", str(script)]) == 1
     assert "RuntimeError: tf_keras.src.engine.training" in capsys.readouterr().err
     assert is_stock()
 
 
 def test_installing_binds_the_keras_of_a_tensorflow_that_is_loaded():
-    compat.install(keras=2)
+    compat.install()
     try:
         import keras as of_scripts
 
         assert of_scripts.Model is tf.keras.Model is tf_keras.Model
         assert ipu_tf.keras.layers.LSTM.__mro__.index(keras.layers.LSTM)
-        compat.install(keras=2)
         compat.install()
+        compat.install(keras=3)
         assert tf.keras.Model is tf_keras.Model
     finally:
         compat.uninstall()
@@ -109,13 +110,37 @@ def test_installing_binds_the_keras_of_a_tensorflow_that_is_loaded():
     assert not compat.installed()
 
 
-def test_the_environment_chooses_unless_the_run_does(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("options", "first", "found"),
+    [
+        ([], "", "tf_keras"),
+        ([], "from ipu_tf import compat", "tf_keras"),
+        ([], "import ipu_tf.config", "keras"),
+        (["--keras", "2"], "import ipu_tf", "tf_keras"),
+        (["--keras", "3"], "", "keras"),
+    ],
+)
+@pytest.mark.parametrize("is_enabled", [False, True])
+def test_a_script_gets_the_keras_that_it_is_written_for(
+    tmp_path, capsys, options, first, found, is_enabled
+):
     script = tmp_path / "script.py"
-    script.write_text("import keras\nprint(keras.Model.__module__.partition('.')[0])\n")
-    with context.keras_2_for_scripts():
-        assert cli.main(["run", str(script)]) == 0
-        with pytest.raises(ValueError, match="This Python gives scripts Keras 2.*compat --disable"):
-            cli.main(["run", "--keras", "3", str(script)])
+    script.write_text(f"{first}\nimport keras\nprint(keras.Model.__module__.partition('.')[0])\n")
+    with context.keras_2_for_scripts() if is_enabled else contextlib.nullcontext():
+        assert cli.main(["run", *options, str(script)]) == 0
+        assert context.is_in_force() is is_enabled
+    assert capsys.readouterr().out == f"{found}\n"
+    assert is_stock()
+
+
+def test_a_module_is_read_before_its_packages_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job_of_scripts").mkdir()
+    (tmp_path / "job_of_scripts/__init__.py").write_text("import keras\n")
+    (tmp_path / "job_of_scripts/__main__.py").write_text(
+        "from job_of_scripts import keras\nprint(keras.Model.__module__.partition('.')[0])\n"
+    )
+    assert cli.main(["run", "-m", "job_of_scripts"]) == 0
     assert capsys.readouterr().out == "tf_keras\n"
 
 
@@ -130,23 +155,59 @@ def test_there_are_two_keras():
         compat.install(keras=4)
 
 
-def test_without_tf_keras_the_command_that_installs_it_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(context.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(
-        ImportError, match=r"not installed\. Install it: pip install ipu_tf\[keras2\]"
-    ):
-        compat.install(keras=2)
-    assert not compat.installed()
+WITHOUT_KERAS = """
+import tensorflow as tf
+from tensorflow.python import ipu
+
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.ipu_model.tiles_per_ipu = 4
+config.configure_ipu_system()
+strategy = ipu.ipu_strategy.IPUStrategy()
+with strategy.scope():
+    print(strategy.run(tf.function(lambda x: x + 1.0), [tf.constant([2.0])]).numpy().tolist())
+"""
+
+
+def without_tf_keras(monkeypatch):
+    """Hides tf_keras from what looks for it."""
+    for name in [one for one in sys.modules if one.startswith("tf_keras.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tf_keras", None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import keras",
+        "from tensorflow.python.keras import backend",
+        "from tensorflow.python import keras",
+        "import tensorflow as tf; tf.keras.Model",
+    ],
+)
+def test_without_tf_keras_a_script_of_keras_is_told_the_command_that_installs_it(
+    tmp_path, monkeypatch, capsys, line
+):
+    without_tf_keras(monkeypatch)
     script = tmp_path / "script.py"
-    script.write_text("")
-    assert cli.main(["run", "--keras", "2", str(script)]) == 2
-    assert cli.main(["compat", "--enable", "--keras", "2"]) == 2
-    assert capsys.readouterr().err.count("pip install ipu_tf[keras2]") == 2
+    script.write_text(f"print('begins')\n{line}\n")
+    assert cli.main(["run", str(script)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "begins\n"
+    assert "Install it: pip install ipu_tf[keras2]\n" in printed.err
+
+
+def test_without_tf_keras_a_script_without_keras_runs(tmp_path, monkeypatch, capsys):
+    without_tf_keras(monkeypatch)
+    script = tmp_path / "script.py"
+    script.write_text(WITHOUT_KERAS)
+    assert cli.main(["run", "--offline", "--max-steps", "2", str(script)]) == 0
+    assert capsys.readouterr().out == "[3.0]\n"
 
 
 def test_the_file_of_an_environment_says_which_keras(tmp_path, monkeypatch):
     monkeypatch.setattr(environment.sysconfig, "get_path", lambda name: str(tmp_path))
-    for version, line in (("2", "install(keras=2)"), ("3", "install()")):
+    for version, line in (("2", "install()"), ("3", "install(keras=3)")):
         assert cli.main(["compat", "--enable", "--keras", version]) == 0
         assert line in environment.path().read_text()
     assert cli.main(["compat", "--disable"]) == 0
@@ -179,3 +240,18 @@ def test_the_vendor_s_names_of_keras_are_those_of_keras_3():
         missing.append([name for name in names if isinstance(looked_up(name), Missing)])
         compat.uninstall()
     assert missing[0] == missing[1] != []
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated and:UserWarning")
+def test_layers_and_cells_of_graphs_are_there():
+    with context.keras_2_for_scripts(), tf.Graph().as_default():
+        import tensorflow.compat.v1 as imported
+
+        hidden = imported.layers.dense(tf.ones((2, 3)), 4, name="first")
+        cell = tf.compat.v1.nn.rnn_cell.BasicLSTMCell(5)
+        output, state = cell(hidden, cell.zero_state(2, tf.float32))
+        assert (output.shape, state.h.shape) == ((2, 5), (2, 5))
+        names = [variable.name for variable in tf.compat.v1.trainable_variables()]
+        assert names[:2] == ["first/kernel:0", "first/bias:0"]
+    with pytest.raises(AttributeError, match="not available with Keras 3"):
+        tf.compat.v1.layers.dense  # noqa: B018
