@@ -344,6 +344,31 @@ def own_minimize(optimizer: object) -> str | None:
     return None
 
 
+def computes_gradients(optimizer: object) -> bool:
+    """Returns whether the class of a script computes the gradients of a legacy optimizer.
+
+    Relies on `_compute_gradients`, which `minimize` calls, and on the modules of optimizers.
+    """
+    classes = type(optimizer).__mro__
+    owner = next((base for base in classes if "_compute_gradients" in vars(base)), object)
+    return owner.__module__.partition(".")[0] not in ("builtins", "ipu_tf", "tf_keras")
+
+
+def gradients_by(
+    optimizer: LegacyOptimizer,
+    tape: tf.GradientTape,
+    loss: tf.Tensor,
+    weights: Sequence[tf.Variable],
+) -> list[Gradient]:
+    """Returns the gradients that a legacy optimizer computes, None where it gives none.
+
+    Relies on `_compute_gradients`, which `minimize` calls so.
+    """
+    pairs = optimizer._compute_gradients(loss, var_list=weights, grad_loss=None, tape=tape)
+    found = {weight.ref(): gradient for gradient, weight in pairs}
+    return [found.get(weight.ref()) for weight in weights]
+
+
 def dense(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:
     """Returns gradients as tensors: those of embeddings are lists of rows, of unknown length."""
     return [

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras
 
 from ipu_tf.internals.structures import Gradient, TensorStructure
-from ipu_tf.internals.tf_keras import dense, own_minimize
+from ipu_tf.internals.tf_keras import computes_gradients, dense, gradients_by, own_minimize
 from ipu_tf.keras.adapters.captured_gradients import captured_for
 from ipu_tf.keras.adapters.models import HoldUpdate, Weight, replaced_methods
 from ipu_tf.keras.tf_keras import loss_scaling
@@ -40,9 +40,10 @@ class TfKerasOptimizer:
         return own_minimize(self.stock)
 
     def scaled(self, loss: tf.Tensor) -> tf.Tensor:
-        """Returns the loss to differentiate, in the scope of losses; `minimize` scales it."""
+        """Returns the loss to differentiate, in the scope of losses; own code may scale it."""
         is_scaled = hasattr(self.stock, "get_scaled_loss")
-        if not is_scaled or self.class_that_updates_in_minimize is not None:
+        scales_itself = self.class_that_updates_in_minimize or computes_gradients(self.stock)
+        if not is_scaled or scales_itself:
             return loss
         with tf.name_scope(LOSS), work(LOSS):
             return self.stock.get_scaled_loss(loss)
@@ -51,6 +52,8 @@ class TfKerasOptimizer:
         self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]
     ) -> list[Gradient]:
         """Returns gradients of static shape, without the scale of the loss."""
+        if computes_gradients(self.stock):
+            return dense(gradients_by(self.stock, tape, loss, weights))
         found = dense(tape.gradient(loss, weights))
         if not loss_scaling.scales(self.stock):
             return found

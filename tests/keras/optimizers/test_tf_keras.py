@@ -159,6 +159,34 @@ def test_minimize_scales_the_loss_and_applies_it_unscaled():
     assert float(made.get_scaled_loss(tf.constant(2.0))) == 16
 
 
+class Doubling(legacy.SGD):
+    """Its gradients are twice those of the loss, which it multiplies by four meanwhile."""
+
+    def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
+        with tape:
+            loss = 4 * loss
+        pairs = super()._compute_gradients(loss, var_list, grad_loss, tape)
+        return [(gradient / 2, variable) for gradient, variable in reversed(pairs)]
+
+
+def test_optimizers_of_scripts_compute_their_gradients():
+    weights = [tf.Variable(2.0), tf.Variable(5.0)]
+    with tf.GradientTape() as tape:
+        loss = weights[0] ** 2 + 3 * weights[1]
+    found = TfKerasOptimizer(Doubling()).gradients(tape, loss, weights)
+    assert [float(one) for one in found] == [8, 6]
+
+
+@pytest.mark.slow
+def test_training_takes_the_gradients_that_an_optimizer_computes():
+    how = {"batch_size": 8, "epochs": 2, "shuffle": False}
+    made = [lambda: Doubling(0.0625), lambda: legacy.SGD(0.125)]
+    strategy = training.strategy_of()
+    training.check_equal(
+        *(training.trained(strategy, training.sequential, one, **how) for one in made)
+    )
+
+
 def of_updates(optimizer, steps, scale=lambda: 1.0):
     """The variables after some steps of gradients, which a factor scales."""
     weights = [tf.Variable(variable.numpy()) for variable in variables()]
