@@ -31,6 +31,11 @@ _STEPS_OF_MODELS = tuple(
 _PARTS_OF_BATCHES = Patch(TfKerasModel, "unpacked", "samples that are numbers are rows")
 _COMPILATION = Patch(tf_keras.Model, "compile", "a tensor is a number of steps")
 _LAYER = Patch(tf_keras.layers.Layer, "__init__", "any truth value says whether a layer trains")
+_LOGS = Patch(
+    tf_keras.Model,
+    "_validate_and_get_metrics_result",
+    "logs of an epoch are those of its last step",
+)
 _STEPS = "steps_per_execution"
 _STEPS_POSITION = 6
 
@@ -146,6 +151,19 @@ def _silent(notify: Notify) -> Wrap:
     return lambda stock: lambda owner: None
 
 
+def _as_given(notify: Notify) -> Wrap:
+    """Returns the factory of the method that replaces logs of steps by results of metrics."""
+    del notify  # Scripts cannot tell.
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def logs_of(model: Any, logs: Any) -> Any:
+            return logs if isinstance(logs, dict) else stock(model, logs)
+
+        return logs_of
+
+    return wrap
+
+
 SPELLINGS = (
     Spelling(
         name='`keras.optimizers.Adam`, `optimizer="adam"`',
@@ -184,6 +202,12 @@ SPELLINGS = (
         "values of their own.",
         here="The same.",
         wraps=MappingProxyType({DRAWS: _of_tensorflow_s_seed, REPEATED_DRAWS: _silent}),
+    ),
+    Spelling(
+        name="`history`, `evaluate` after a callback or a step that leaves or resets metrics",
+        before="Logs of an epoch were those of its last step.",
+        here="The same; Keras 2.15 reads the metrics anew.",
+        wraps=MappingProxyType({_LOGS: _as_given}),
     ),
     *earlier_names.SPELLINGS,
 )

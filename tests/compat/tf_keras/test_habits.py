@@ -160,3 +160,20 @@ def test_layers_of_preprocessing_adapt_in_a_scope(keras):
     np.testing.assert_allclose(made[0](X), stock(X), rtol=1e-5, atol=1e-6)
     assert made[1].get_vocabulary() == ["", "[UNK]", "b", "c", "a"]
     assert found.shape == (48, 3)
+
+
+@pytest.mark.parametrize("on_ipu", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_logs_of_an_epoch_are_those_of_its_last_step(keras, on_ipu):
+    class Resets(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.last = dict(logs)
+            self.model.reset_metrics()
+
+    resets = Resets()
+    with strategy_of().scope() if on_ipu else contextlib.nullcontext():
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse", metrics=["mae"])
+        how = {"batch_size": 4, "verbose": 0, "callbacks": [resets]}
+        history = model.fit(np.ones((8, 3), "float32"), np.ones((8, 1), "float32"), **how).history
+    assert resets.last["loss"] > 0
+    assert {name: values[-1] for name, values in history.items()} == resets.last
