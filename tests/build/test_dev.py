@@ -116,7 +116,7 @@ def test_installing_takes_one_line_and_its_words_are_logged(installable, tmp_pat
     headers, packages, package = (line for line in log.splitlines() if "Downloading" in line)
     assert "--no-deps --requirement .venv/build-requirements.txt" in headers
     assert "--requirement .venv/requirements.txt" in packages
-    assert "--editable .[dev,distributed,docs,probability]" in package
+    assert "--editable .[dev,distributed,docs,keras2,probability]" in package
     assert log.index(headers) < log.index("ran: -m ops.build_ops --compile-only")
 
 
@@ -149,9 +149,9 @@ def test_the_demo_installs_no_tools_and_tests_then_do(installable, tmp_path):
         log = tmp_path / ".venv" / "setup.log"
         return log.read_text() if log.exists() else None
 
-    assert "--editable .[demo]\n" in log_of("demo")
+    assert "--editable .[demo,keras2]\n" in log_of("demo")
     assert log_of("demo") is None
-    assert "--editable .[dev,distributed,docs,probability]\n" in log_of("setup")
+    assert "--editable .[dev,distributed,docs,keras2,probability]\n" in log_of("setup")
     assert log_of("setup") is log_of("demo") is None
 
 

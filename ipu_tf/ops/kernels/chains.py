@@ -109,23 +109,33 @@ class TracedChain:
         value = self._op.get_attr(name)
         return tf.compat.v1.AttrValue(**{"b" if isinstance(value, bool) else "i": value})
 
-    def add(self, op_type: str, *inputs: tf.Tensor, **values: Any) -> Any:
-        """As `Chain.add`; returns a list for ops of several outputs. Types are those of inputs."""
-        values = {name: v for name, v in values.items() if not isinstance(v, tf.DType)}
-        operands = list(inputs)
+    def add(self, op_type: str, *inputs: tf.Tensor, **values: tf.DType | bool | int) -> tf.Tensor:
+        """As `Chain.add`. Types are those of inputs."""
+        output: tf.Tensor = self._outputs(op_type, inputs, values)
+        return output
+
+    def parts(self, op_type: str, count: int, *inputs: tf.Tensor, **values: int) -> list[tf.Tensor]:
+        """As `Chain.parts`."""
+        del count
+        return list(self._outputs(op_type, inputs, values))
+
+    def _outputs(
+        self,
+        op_type: str,
+        inputs: Sequence[tf.Tensor],
+        values: Mapping[str, tf.DType | bool | int],
+    ) -> Any:
+        """Returns the output of an op, or a list of its outputs."""
+        attributes = {name: one for name, one in values.items() if not isinstance(one, tf.DType)}
+        operands, places = list(inputs), {}
         for argument in op_def_registry.get(op_type).input_arg:
             name = _RENAMED.get((op_type, argument.name), argument.name)
             if argument.number_attr:
-                count = values.pop(argument.number_attr)
-                values[name] = [operands.pop(0) for _ in range(count)]
+                count = int(attributes.pop(argument.number_attr))
+                places[name] = [operands.pop(0) for _ in range(count)]
             else:
-                values[name] = operands.pop(0)
-        return getattr(tf.raw_ops, op_type)(**values)
-
-    def parts(self, op_type: str, count: int, *inputs: tf.Tensor, **values: int) -> Any:
-        """As `Chain.parts`."""
-        del count
-        return self.add(op_type, *inputs, **values)
+                places[name] = operands.pop(0)
+        return getattr(tf.raw_ops, op_type)(**places, **attributes)
 
     def constant(self, value: ArrayLike, dtype: tf.DType) -> tf.Tensor:
         """As `Chain.constant`."""
