@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keras
 
-from ipu_tf.internals.keras import KerasHistory, KerasNode
+from ipu_tf.internals.keras import KerasFunctional, KerasHistory, KerasNode
 
 
 def inbound_nodes(operation: keras.Operation) -> list[KerasNode]:
@@ -23,3 +23,12 @@ def history_of(tensor: keras.KerasTensor) -> KerasHistory:
     The public graph of a model has layers alone. Relies on `KerasTensor._keras_history`.
     """
     return tensor._keras_history
+
+
+def nodes_by_depth(model: KerasFunctional) -> list[KerasNode]:
+    """Returns the calls of a graph, those farthest from its outputs first.
+
+    Relies on `Functional._nodes_by_depth`.
+    """
+    depths = sorted(model._nodes_by_depth.items(), reverse=True)
+    return [node for _, nodes in depths for node in nodes]

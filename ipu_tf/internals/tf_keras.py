@@ -231,6 +231,15 @@ def layers_within(model: tf_keras.Model) -> list[tf_keras.layers.Layer]:
     return list(model._flatten_layers(include_self=False))
 
 
+def nodes_by_depth(model: TfKerasFunctional) -> list[TfKerasNode]:
+    """Returns the calls of a graph, those farthest from its outputs first.
+
+    Relies on `Functional._nodes_by_depth`.
+    """
+    depths = sorted(model._nodes_by_depth.items(), reverse=True)
+    return [node for _, nodes in depths for node in nodes]
+
+
 def steps_variable_of(model: tf_keras.Model) -> tf.Variable | None:
     """Returns the variable of the steps of an execution, which the loop of tf_keras reads.
 

@@ -99,6 +99,9 @@ class GraphAdapter(Protocol):
     def nodes(self, layer: Layer) -> Sequence[Node]:
         """Returns the symbolic calls of a layer, in their order."""
 
+    def nodes_by_depth(self, model: GraphModel) -> Sequence[Node]:
+        """Returns the calls of a functional model, those farthest from its outputs first."""
+
     def producer_of(self, tensor: SymbolicTensor) -> Node | None:
         """Returns the call that makes a symbolic tensor, None if none has made it."""
 

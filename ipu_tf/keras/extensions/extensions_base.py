@@ -216,8 +216,10 @@ class IPUExtensions(VendorAttributes):
         """Returns the stage assignment of every layer, None for a layer without a stage.
 
         Returns:
-            For a Sequential one per layer, otherwise one per call of a layer, in post-order. They
-            are copies: pass them to `set_pipeline_stage_assignment` to apply changes.
+            For a Sequential one per layer, otherwise one per call of a layer: of a functional model
+            those farthest from its outputs first, as in the vendor's Keras, of a subclass in
+            post-order. They are copies: pass them to `set_pipeline_stage_assignment` to apply
+            changes.
 
         Raises:
             RuntimeError: The model is not built, or its layers changed since stages were set.

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ipu_tf.internals import keras_layers
 from ipu_tf.internals.keras import KerasFunctional, KerasNode
-from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
+from ipu_tf.internals.keras_graphs import history_of, inbound_nodes, nodes_by_depth
 from ipu_tf.keras.adapters.graphs import GraphModel, Kind, Layer, Structure, StructureT, graphs_of
 
 
@@ -59,6 +59,10 @@ class Keras3Graphs:
     def nodes(self, layer: Layer) -> Sequence[KerasNode]:
         """Returns the symbolic calls of a layer, in their order."""
         return inbound_nodes(layer)
+
+    def nodes_by_depth(self, model: KerasFunctional) -> Sequence[KerasNode]:
+        """Returns the calls of a functional model, those farthest from its outputs first."""
+        return nodes_by_depth(model)
 
     def producer_of(self, tensor: keras.KerasTensor) -> KerasNode | None:
         """Returns the call that makes a symbolic tensor, None if none has made it."""

@@ -58,7 +58,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerGraph:
-    """The calls of layers of a model, in post-order.
+    """The calls of layers of a model, each after those whose outputs it takes.
 
     Attributes:
         model: The model.
@@ -104,7 +104,7 @@ def graph_of_call(
     inputs = tree.flatten([args, kwargs])
     walk = _Walk(graphs, model.distribute_strategy)
     sources: list[Sources] = [frozenset()] * len(inputs)
-    part = walk.nodes(model.name, inputs, tree.flatten(outputs), sources, _Stages(), in_call=True)
+    part = walk.nodes(model.name, inputs, tree.flatten(outputs), sources, _Stages())
     return LayerGraph(model=model, invocations=part.invocations)
 
 
@@ -161,7 +161,12 @@ class _Walk:
             return self._sequential(model, path, frozenset().union(*inputs), stages)
         if len(inputs) != len(model.inputs):
             inputs = [frozenset().union(*inputs)] * len(model.inputs)
-        return self.nodes(path, model.inputs, model.outputs, inputs, stages)
+        calls = [
+            node
+            for node in self._graphs.nodes_by_depth(model)
+            if self._graphs.kind(self._graphs.operation_of(node)) != "input"
+        ]
+        return self.nodes(path, model.inputs, model.outputs, inputs, stages, calls)
 
     def nodes(
         self,
@@ -170,17 +175,18 @@ class _Walk:
         outputs: Sequence[SymbolicTensor],
         input_sources: Sequence[Sources],
         stages: _Stages,
-        *,
-        in_call: bool = False,
+        calls: Sequence[Node] | None = None,
     ) -> _Part:
-        """Returns the calls between symbolic tensors.
+        """Returns the calls between symbolic tensors, in the order of the graph that they are.
 
-        Those of the `call` of a model, not of a graph, may be operations that no layer stands for.
+        Without a graph, in the `call` of a model, they may be operations that no layer stands for.
         """
-        operations = ("operation", "operation layer") if in_call else ("operation",)
+        operations = ("operation", "operation layer") if calls is None else ("operation",)
         sources = dict(zip(map(id, inputs), input_sources, strict=True))
+        if calls is None:
+            calls = _post_order(self._graphs, outputs, set(sources))
         invocations = []
-        for node in _post_order(self._graphs, outputs, set(sources)):
+        for node in calls:
             given = self._graphs.operands_of(node)
             operands = [sources.get(id(tensor), frozenset()) for tensor in given]
             layer, result_tensors = self._graphs.operation_of(node), self._graphs.results_of(node)
@@ -249,7 +255,7 @@ class _Walk:
         if len(operands) != len(call.inputs):
             operands = [frozenset().union(*operands)] * len(call.inputs)
         inner = stages.within(layer, node)
-        part = self.nodes(path, call.inputs, call.outputs, operands, inner, in_call=True)
+        part = self.nodes(path, call.inputs, call.outputs, operands, inner)
         outputs = len(self._graphs.results_of(node))
         if len(part.outputs) == outputs:
             return part

@@ -19,6 +19,7 @@ from ipu_tf.internals.tf_keras import (
     TfKerasTensor,
     layers_within,
     node_of,
+    nodes_by_depth,
 )
 from ipu_tf.keras.adapters.graphs import GraphModel, Kind, Layer, Structure, graphs_of
 
@@ -64,6 +65,10 @@ class TfKerasGraphs:
         """Returns the symbolic calls of a layer, in their order."""
         nodes: Sequence[TfKerasNode] = cast("tf_keras.layers.Layer", layer).inbound_nodes
         return nodes
+
+    def nodes_by_depth(self, model: TfKerasFunctional) -> Sequence[TfKerasNode]:
+        """Returns the calls of a functional model, those farthest from its outputs first."""
+        return nodes_by_depth(model)
 
     def producer_of(self, tensor: TfKerasTensor) -> TfKerasNode | None:
         """Returns the call that makes a symbolic tensor, None if none has made it."""

@@ -333,3 +333,14 @@ def test_layers_made_in_a_stage_are_called_there():
             second = tf_keras.layers.Dense(4)
         model = tf_keras.Model(inputs, second(first(inputs)))
     assert list(model.pipeline_stages().values()) == [0, 1]
+
+
+def test_assignments_are_in_the_order_of_the_graph():
+    """As in the vendor's Keras: calls farthest from the outputs first, whatever reads them."""
+    inputs = tf_keras.Input((6,))
+    short = tf_keras.layers.Dense(3, name="short")(inputs)
+    long = tf_keras.layers.Dense(3, name="long")(tf_keras.layers.Dense(3, name="first")(inputs))
+    with strategy_of().scope():
+        model = tf_keras.Model(inputs, [short, long])
+    names = [one.layer.name for one in model.get_pipeline_stage_assignment()]
+    assert names == ["first", "long", "short"]
