@@ -178,6 +178,9 @@ class ModelAdapter(Protocol):
         made so far stay valid.
         """
 
+    def making_variables(self) -> AbstractContextManager[None]:
+        """Returns a context for a trace that makes variables, with the gradients of an update."""
+
     def is_built_for(self, step: str) -> bool:
         """Returns whether the variables exist that a step, such as "train_step", uses."""
 

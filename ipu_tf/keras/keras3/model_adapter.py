@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -154,6 +155,10 @@ class Keras3Model:
         """Makes the optimizers of the model belong to its strategy, also those made outside."""
         for optimizer in self.optimizers:
             set_strategy_of(optimizer.stock, self.stock.distribute_strategy)
+
+    def making_variables(self) -> contextlib.AbstractContextManager[None]:
+        """Returns an empty context: no optimizer updates in such a trace."""
+        return contextlib.nullcontext()
 
     def is_built_for(self, step: str) -> bool:
         """Returns whether the variables exist that a step uses: all steps use the same."""

@@ -65,14 +65,15 @@ def build_by_tracing(model: GraphModel, name: str, batch: SpecStructure) -> None
     strategy = model.distribute_strategy
     if tf.distribute.has_strategy():  # A scope cannot be inside another strategy's.
         strategy = tf.distribute.get_strategy()
-    adapter_of(model).adopt_optimizers()
+    adapter = adapter_of(model)
+    adapter.adopt_optimizers()
 
     def trace(batch: TensorStructure) -> object:
         # Optimizers update weights only in a replica context.
-        step = adapter_of(model).step(name)
+        step = adapter.step(name)
         return strategy.extended.call_for_each_replica(step, args=(_copied(batch),))
 
-    with strategy.scope(), hooks.building():
+    with strategy.scope(), hooks.building(), adapter.making_variables():
         tf.function(trace, autograph=False).get_concrete_function(batch)
 
 

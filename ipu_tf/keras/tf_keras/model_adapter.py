@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import types
 from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ from ipu_tf.keras.steps.own_steps import build_by_tracing
 from ipu_tf.keras.tf_keras.layer_calls import work
 from ipu_tf.keras.tf_keras.loop_adapter import LOOP, TfKerasLoop
 from ipu_tf.keras.tf_keras.optimizer_adapter import TfKerasOptimizer
+from ipu_tf.keras.tf_keras.variable_traces import making_variables
 from ipu_tf.programs.op_names import LOSS, METRICS
 
 
@@ -170,6 +172,10 @@ class TfKerasModel:
         """Makes the optimizers of the model belong to its strategy, also those made outside."""
         for optimizer in self.optimizers:
             set_strategy_of(optimizer.stock, self.stock.distribute_strategy)
+
+    def making_variables(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context for a trace that makes variables, with the gradients of an update."""
+        return making_variables(self.stock)
 
     def is_built_for(self, step: str) -> bool:
         """Returns whether the variables exist that a step, such as "train_step", uses."""

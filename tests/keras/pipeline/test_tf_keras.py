@@ -66,6 +66,25 @@ def weights_of_stages(strategy):
     ]
 
 
+class Widened(tf_keras.optimizers.legacy.SGD):
+    """Takes gradients of float32 alone, for weights of any type."""
+
+    def apply_gradients(self, grads_and_vars, name=None):
+        pairs = list(grads_and_vars)
+        assert {gradient.dtype for gradient, _ in pairs} == {tf.float32}
+        return super().apply_gradients([(tf.cast(g, w.dtype), w) for g, w in pairs], name)
+
+
+def test_optimizers_get_gradients_of_the_accumulators_type_in_every_trace():
+    with strategy_of(1).scope():
+        model = tf_keras.Sequential([tf_keras.layers.Dense(2, dtype=tf.float16)])
+        model.set_gradient_accumulation_options(2, dtype=lambda weight: tf.float32)
+        model.compile(Widened(0.1), "mse", steps_per_execution=2)
+        samples = np.ones((4, 3), np.float16)
+        model.fit(samples, samples[:, :2], batch_size=2, verbose=0)
+        assert int(model.optimizer.iterations) == 1
+
+
 def test_a_functional_model_with_recorded_stages_trains_as_in_stock_tf_keras():
     strategy = strategy_of(2)
     ours = fitted(strategy, in_stages, setup=pipelining(4), micro_batches=4, batch_size=4)

@@ -1,0 +1,49 @@
+"""The trace of a step that makes the variables of a model of tf_keras, and runs nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator
+
+import tensorflow as tf
+import tf_keras
+
+from ipu_tf.internals.structures import Gradient
+from ipu_tf.keras.adapters.models import Weight, optimizers_held_by, replaced_methods
+from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.training_state import StatefulModel
+
+_OPTIMIZERS = (tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimizer)
+
+
+@contextlib.contextmanager
+def making_variables(model: StatefulModel) -> Iterator[None]:
+    """Gives optimizers gradients of the types in which they are accumulated, as an update does."""
+    state = model.ipu_training_state
+    accumulation = (
+        state.pipelining.accumulation if state.may_pipeline(model) else state.accumulation
+    )
+    with contextlib.ExitStack() as stack:
+        if accumulation.dtype is not None:
+            for optimizer in optimizers_held_by(model, _OPTIMIZERS):
+                stack.enter_context(_given_sums(optimizer, accumulation))
+        yield
+
+
+def _given_sums(
+    optimizer: tf_keras.optimizers.Optimizer, accumulation: GradientAccumulationOptions
+) -> contextlib.AbstractContextManager[None]:
+    stock = optimizer.apply_gradients
+
+    @functools.wraps(stock)
+    def apply_gradients(
+        grads_and_vars: Iterable[tuple[Gradient, Weight]], *args: object, **kwargs: object
+    ) -> object:
+        pairs = [
+            (None if gradient is None else tf.cast(gradient, accumulation.dtype_of(weight)), weight)
+            for gradient, weight in grads_and_vars
+        ]
+        return stock(pairs, *args, **kwargs)
+
+    return replaced_methods(optimizer, apply_gradients=apply_gradients)
