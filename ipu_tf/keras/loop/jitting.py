@@ -44,6 +44,15 @@ _STRUCTURE = frozenset(
     }
 )  # fmt: skip
 
+# Of legacy optimizers of tf_keras.
+_UPDATES = frozenset(
+    {
+        "ResourceApplyAdadelta", "ResourceApplyAdagradV2", "ResourceApplyAdaMax",
+        "ResourceApplyAdam", "ResourceApplyCenteredRMSProp", "ResourceApplyFtrl",
+        "ResourceApplyGradientDescent", "ResourceApplyKerasMomentum", "ResourceApplyRMSProp",
+    }
+)  # fmt: skip
+
 _ELEMENT_WISE = frozenset(
     {
         "Abs", "Add", "AddN", "AddV2", "BiasAdd", "BiasAddGrad", "Bitcast",
@@ -75,7 +84,7 @@ _SHAPES = frozenset(
     }
 )  # fmt: skip
 
-JITTED_OPS = _TILE_OPS | _DROPOUT | _STRUCTURE | _ELEMENT_WISE | _REDUCTIONS | _SHAPES
+JITTED_OPS = _TILE_OPS | _DROPOUT | _STRUCTURE | _UPDATES | _ELEMENT_WISE | _REDUCTIONS | _SHAPES
 """Types of the ops of a step that XLA compiles at least as well as the graph executor runs it."""
 
 MAX_JITTED_BYTES = 128 << 20

@@ -1,11 +1,14 @@
 """The optimizers for tf_keras compute what those for Keras 3 do, in the classes of Keras 2."""
 
+import logging
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from ipu_tf.keras import optimizers as ours
+from ipu_tf.keras.loop import jitting
 from ipu_tf.keras.replication.accumulation import CapturedGradientCounts
 from ipu_tf.ops import grad_util_ops
 from ipu_tf.profile.figures import program_figures as figures
@@ -391,3 +394,31 @@ def test_optimizers_of_scripts_get_captured_gradients(monkeypatch):
     assert weight.numpy() == 0
     with pytest.raises(NotImplementedError, match="Reading takes captured gradients"):
         CapturedGradientCounts(made).add()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: legacy.SGD(0.1, momentum=0.9, nesterov=True), id="momentum"),
+        pytest.param(lambda: legacy.SGD(0.1), id="plain"),
+        pytest.param(lambda: legacy.Adam(0.01), id="adam"),
+        pytest.param(lambda: legacy.Adamax(0.01), id="adamax"),
+        pytest.param(lambda: legacy.Adagrad(0.1), id="adagrad"),
+        pytest.param(lambda: legacy.Adadelta(0.5), id="adadelta"),
+        pytest.param(lambda: legacy.RMSprop(0.01), id="rmsprop"),
+        pytest.param(lambda: legacy.RMSprop(0.01, centered=True), id="centered"),
+        pytest.param(lambda: legacy.Ftrl(0.1), id="ftrl"),
+    ],
+)
+@pytest.mark.fast_cells(1)
+@pytest.mark.slow
+def test_loops_with_legacy_optimizers_compile_by_xla_and_equal_stock(monkeypatch, caplog, make):
+    monkeypatch.setattr(jitting, "JITTED_STEPS", 1)
+    monkeypatch.setattr(jitting, "STEPS_PER_OPERATION", 0)
+    how = {"shuffle": False, "epochs": 2, "batch_size": 8}
+    with caplog.at_level(logging.INFO, jitting.__name__):
+        ours = training.trained(
+            training.strategy_of(), training.sequential_of_dense, make, steps=6, **how
+        )
+    assert "is compiled by XLA" in caplog.text
+    training.check_equal(ours, training.trained(None, training.sequential_of_dense, make, **how))
