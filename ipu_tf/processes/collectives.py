@@ -36,7 +36,7 @@ JOINS: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
         "logical_or": np.logical_or,
     }
 )
-"""How two values are reduced; the same as in `ops/tf/replica_combine.cc`."""
+"""How two values are reduced; the same as in `ops/tf/replicas/replica_combine.cc`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,7 +187,7 @@ def set_exchange(function: Callable[..., int]) -> None:
     """Sets the C function by which collectives exchange values with other processes.
 
     Args:
-        function: Takes a pointer to an `InstanceExchange` (ops/tf/instance_exchange.h).
+        function: Takes a pointer to an `InstanceExchange` (ops/tf/replicas/instance_exchange.h).
     """
     _c_functions().ipu_tf_join_instances(function)
 

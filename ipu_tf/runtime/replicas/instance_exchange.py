@@ -25,7 +25,7 @@ _programs: dict[str, str] = {}
 
 
 class _Exchange(ctypes.Structure):
-    """`InstanceExchange` of ops/tf/instance_exchange.h."""
+    """`InstanceExchange` of ops/tf/replicas/instance_exchange.h."""
 
     _fields_ = (
         ("site", ctypes.c_char_p),

@@ -1,7 +1,7 @@
 // The replicas of a run, and the collectives at which they meet. No thread ever waits: a replica that comes early
 // leaves its callback, and the last one computes the result for all.
-#ifndef IPU_TF_OPS_TF_REPLICA_GROUP_H_
-#define IPU_TF_OPS_TF_REPLICA_GROUP_H_
+#ifndef IPU_TF_OPS_TF_REPLICAS_REPLICA_GROUP_H_
+#define IPU_TF_OPS_TF_REPLICAS_REPLICA_GROUP_H_
 
 #include <memory>
 #include <mutex>
@@ -87,4 +87,4 @@ class Replica : public tensorflow::ResourceBase {
 
 }  // namespace ipu_tf
 
-#endif  // IPU_TF_OPS_TF_REPLICA_GROUP_H_
+#endif  // IPU_TF_OPS_TF_REPLICAS_REPLICA_GROUP_H_

@@ -1,6 +1,6 @@
 // What the replicas of this process get from those of the other instances of a job.
-#ifndef IPU_TF_OPS_TF_INSTANCE_EXCHANGE_H_
-#define IPU_TF_OPS_TF_INSTANCE_EXCHANGE_H_
+#ifndef IPU_TF_OPS_TF_REPLICAS_INSTANCE_EXCHANGE_H_
+#define IPU_TF_OPS_TF_REPLICAS_INSTANCE_EXCHANGE_H_
 
 #include <string>
 #include <vector>
@@ -36,4 +36,4 @@ absl::Status ExchangeWithInstances(const Collective& collective, const std::stri
 
 }  // namespace ipu_tf
 
-#endif  // IPU_TF_OPS_TF_INSTANCE_EXCHANGE_H_
+#endif  // IPU_TF_OPS_TF_REPLICAS_INSTANCE_EXCHANGE_H_
