@@ -358,8 +358,16 @@ def computes_gradients(optimizer: object) -> bool:
 
     Relies on `_compute_gradients`, which `minimize` calls, and on the modules of optimizers.
     """
+    return is_of_script(optimizer, "_compute_gradients")
+
+
+def is_of_script(optimizer: object, method: str) -> bool:
+    """Returns whether the class of a script defines a method of an optimizer.
+
+    Relies on the modules of optimizers.
+    """
     classes = type(optimizer).__mro__
-    owner = next((base for base in classes if "_compute_gradients" in vars(base)), object)
+    owner = next((base for base in classes if method in vars(base)), object)
     return owner.__module__.partition(".")[0] not in ("builtins", "ipu_tf", "tf_keras")
 
 

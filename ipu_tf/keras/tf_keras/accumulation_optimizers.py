@@ -57,7 +57,7 @@ class GradientAccumulationOptimizer(GradientAccumulationBody, OptimizerWithSlots
         grads_and_vars: Iterable[tuple[Gradient, tf.Variable]],
         name: str | None = None,
         experimental_aggregate_gradients: bool = True,
-    ) -> tf.Tensor:
+    ) -> tf.Tensor | tf.Operation:
         """Adds gradients to the accumulators; at the last step of an update, applies them.
 
         Args:
@@ -67,7 +67,8 @@ class GradientAccumulationOptimizer(GradientAccumulationBody, OptimizerWithSlots
             experimental_aggregate_gradients: Whether to sum the gradients of replicas.
 
         Returns:
-            The number of updates.
+            The number of updates; in a function the operation that reads it, as in stock tf_keras:
+            that of a loss scale is a branch beside one that returns an operation.
         """
         pairs = [
             (gradient, variable) for gradient, variable in grads_and_vars if gradient is not None
@@ -90,7 +91,8 @@ class GradientAccumulationOptimizer(GradientAccumulationBody, OptimizerWithSlots
             [(self.get_slot(variable, _ACCUMULATOR), gradient) for gradient, variable in pairs],
             update,
         )
-        return tf.convert_to_tensor(self.iterations)
+        updates = tf.convert_to_tensor(self.iterations)
+        return updates if tf.executing_eagerly() else updates.op
 
     def get_scaled_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns the loss as scaled by the wrapped optimizer."""

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from ipu_tf.internals.structures import Gradient
+from ipu_tf.internals.tf_keras import is_of_script
 from ipu_tf.keras.adapters.models import Weight, optimizers_held_by, replaced_methods
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.training_state import StatefulModel
@@ -19,7 +20,10 @@ _OPTIMIZERS = (tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimiz
 
 @contextlib.contextmanager
 def making_variables(model: StatefulModel) -> Iterator[None]:
-    """Gives optimizers gradients of the types in which they are accumulated, as an update does."""
+    """Gives optimizers of scripts gradients of the accumulators' types, as an update does.
+
+    All others take those of weights.
+    """
     state = model.ipu_training_state
     accumulation = (
         state.pipelining.accumulation if state.may_pipeline(model) else state.accumulation
@@ -27,7 +31,8 @@ def making_variables(model: StatefulModel) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if accumulation.dtype is not None:
             for optimizer in optimizers_held_by(model, _OPTIMIZERS):
-                stack.enter_context(_given_sums(optimizer, accumulation))
+                if is_of_script(optimizer, "apply_gradients"):
+                    stack.enter_context(_given_sums(optimizer, accumulation))
         yield
 
 

@@ -379,7 +379,8 @@ def test_overridden_functions_run_without_the_extensions(data):
     with strategy.scope():
         model = Custom([keras.Input((FEATURES,)), keras.layers.Dense(1)])
         model.compile("sgd")
-    history = model.fit(x, x[:, :1] * 2, batch_size=16, epochs=2, verbose=0).history
+    data = (x[:16], x[:16, :1] * 2)  # Keras 2 logs the last batch of an epoch, Keras 3 their mean.
+    history = model.fit(*data, batch_size=16, epochs=2, verbose=0).history
     assert list(history) == ["custom"]
     assert history["custom"][1] < history["custom"][0]
 
