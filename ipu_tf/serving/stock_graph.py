@@ -14,7 +14,6 @@ from ipu_tf.runtime.extraction.function_nodes import STOCK_TYPES, become_stock, 
 from ipu_tf.runtime.tracing import index_checks
 
 _DROPPED = frozenset({"IpuFloatingPointCheck", "IpuReplayRecord"})
-_PREFIX = "Ipu"
 
 
 def is_tile_op(op_type: str) -> bool:

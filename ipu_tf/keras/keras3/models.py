@@ -25,10 +25,6 @@ _BUILDING_SEQUENTIAL: ContextVar[bool] = ContextVar("ipu_tf.keras.keras3.models"
 """Whether a functional model that is made is the graph of a Sequential."""
 
 
-def _itself(operation: keras.Operation) -> Callable[..., Structure]:
-    return operation
-
-
 class Model(KerasIdentity, KerasHooks):
     """A `keras.Model` that trains on the IPU of the strategy in whose scope it was made.
 
