@@ -175,7 +175,7 @@ class TfKerasModel:
 
     def making_variables(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context for a trace that makes variables, with the gradients of an update."""
-        return making_variables(self.stock)
+        return making_variables(self.stock, [optimizer.stock for optimizer in self.optimizers])
 
     def is_built_for(self, step: str) -> bool:
         """Returns whether the variables exist that a step, such as "train_step", uses."""

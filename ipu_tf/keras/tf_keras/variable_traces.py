@@ -11,15 +11,15 @@ import tf_keras
 
 from ipu_tf.internals.structures import Gradient
 from ipu_tf.internals.tf_keras import is_of_script
-from ipu_tf.keras.adapters.models import Weight, optimizers_held_by, replaced_methods
+from ipu_tf.keras.adapters.models import Weight, replaced_methods
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.training_state import StatefulModel
 
-_OPTIMIZERS = (tf_keras.optimizers.Optimizer, tf_keras.optimizers.legacy.Optimizer)
-
 
 @contextlib.contextmanager
-def making_variables(model: StatefulModel) -> Iterator[None]:
+def making_variables(
+    model: StatefulModel, optimizers: Iterable[tf_keras.optimizers.Optimizer]
+) -> Iterator[None]:
     """Gives optimizers of scripts gradients of the accumulators' types, as an update does.
 
     All others take those of weights.
@@ -30,7 +30,7 @@ def making_variables(model: StatefulModel) -> Iterator[None]:
     )
     with contextlib.ExitStack() as stack:
         if accumulation.dtype is not None:
-            for optimizer in optimizers_held_by(model, _OPTIMIZERS):
+            for optimizer in optimizers:
                 if is_of_script(optimizer, "apply_gradients"):
                     stack.enter_context(_given_sums(optimizer, accumulation))
         yield
