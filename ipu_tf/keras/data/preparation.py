@@ -191,6 +191,8 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: DataUse) -> dict[str, Any]:
     if not conversions:
         return {"x": dataset}
 
+    # AutoGraph would take as long to convert it as the first step of a small network takes.
+    @tf.autograph.experimental.do_not_convert
     def narrow(*element: TensorStructure) -> object:
         whole = element if isinstance(spec, tuple) else element[0]
         parts = map_arrays(

@@ -10,6 +10,8 @@ import pytest
 import scipy.sparse
 import tensorflow as tf
 
+from ipu_tf.keras.data import narrowing, preparation
+from ipu_tf.keras.data.lengths import DataUse
 from tests.grids import mostly_slow
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
@@ -415,6 +417,19 @@ def test_wide_data_is_narrowed_and_said_once(model, name, caplog, as_dataset):
     assert len(messages) == 1
     assert f"Model '{name}'" in messages[0]
     assert "x: float64 to float32; y: int64 to int32" in messages[0]
+
+
+def test_narrowing_of_a_dataset_is_not_converted_by_autograph(monkeypatch):
+    seen = []
+
+    def narrow_tensor(name, tensor, model):
+        seen.append(tf.__internal__.autograph.control_status_ctx().status.name)
+        return tensor
+
+    monkeypatch.setattr(narrowing, "narrow_tensor", narrow_tensor)
+    data = preparation.Data(x=tf.data.Dataset.from_tensors(np.zeros((4, FEATURES))))
+    preparation.prepare(data, DataUse(model="net", method="fit"))
+    assert seen == ["DISABLED"]
 
 
 @pytest.mark.parametrize("wide", [2**31, -(2**31) - 1])
