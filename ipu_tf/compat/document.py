@@ -59,8 +59,8 @@ def _methods(patches: Iterable[Patch]) -> str:
 
 
 def _spellings(spellings: Iterable[Spelling]) -> str:
-    rows = ((one.name, one.before, one.here, "yes" if one.is_kept else "no") for one in spellings)
-    return table(("spelling", "before", "here", "meaning kept"), rows)
+    rows = ((one.name, one.before, one.here) for one in spellings)
+    return table(("spelling", "before", "here"), rows)
 
 
 def _arguments(all_unused: Iterable[UnusedArguments]) -> str:

@@ -42,7 +42,6 @@ class Spelling:
         name: The spelling, as scripts write it; several are separated by commas.
         before: Its meaning in the earlier release, a sentence.
         here: Its meaning here, a sentence.
-        is_kept: Whether the earlier meaning is kept.
         rewrites: Rewrites of the arguments of methods.
         wraps: Replacements of methods: the factory of each, given the notice.
         context: Opens what else has to be in force, given the notice; None for nothing.
@@ -51,7 +50,6 @@ class Spelling:
     name: str
     before: str
     here: str
-    is_kept: bool = True
     rewrites: Mapping[Patch, Rewrite] = field(default_factory=dict)
     wraps: Mapping[Patch, Callable[[Notify], Wrap]] = field(default_factory=dict)
     context: Callable[[Notify], AbstractContextManager[None]] | None = None
@@ -59,8 +57,7 @@ class Spelling:
     @property
     def notice(self) -> str:
         """The text that a script's first use logs."""
-        kept = "" if self.is_kept else " This is not the earlier meaning."
-        return f"An earlier spelling, {self.name}: {self.here}{kept}"
+        return f"An earlier spelling, {self.name}: {self.here}"
 
 
 class Notices:

@@ -1,6 +1,5 @@
 """The rows of the tables of spellings, and the context in which they are in force."""
 
-import dataclasses
 import inspect
 import sys
 
@@ -44,8 +43,6 @@ def test_rows_have_distinct_names_and_whole_sentences():
         assert row.here.endswith("."), row.name
 
 
-def test_a_notice_says_where_the_meaning_is_not_kept():
+def test_a_notice_names_the_spelling_and_its_meaning_here():
     row = Spelling(name="`x`", before="A number.", here="A letter.")
     assert row.notice == "An earlier spelling, `x`: A letter."
-    other = dataclasses.replace(row, is_kept=False)
-    assert other.notice == "An earlier spelling, `x`: A letter. This is not the earlier meaning."
