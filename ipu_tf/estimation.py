@@ -126,31 +126,33 @@ def estimate(
             stack.enter_context(strategy.programs_apart())
             stack.enter_context(placeholder_variables())
             stack.enter_context(keeping(recompute))
-            made = _made(model)
+            keras_model = _made(model)
             function = "train_step" if training else "predict_step"
-            if isinstance(made, StatefulModel):
-                check_step(made, function)
+            if isinstance(keras_model, StatefulModel):
+                check_step(keras_model, function)
             specs_of = functools.partial(
-                step_specs.input_specs, made, batched=batched, shapes=input_shapes
+                step_specs.input_specs, keras_model, batched=batched, shapes=input_shapes
             )
             specs = specs_of(batch_size, inputs)
             if not batched:
                 stack.enter_context(device_programs.samples_a_run(batch_size))
             # Looked up here: an uncompiled model is replaced by one without options.
-            stages = with_recomputation(deployments.deployment_of(made, function), recompute)
-            accumulation = _accumulation(made)
+            stages = with_recomputation(deployments.deployment_of(keras_model, function), recompute)
+            accumulation = _accumulation(keras_model)
             stack.enter_context(deployments.deployed(stages))
             notes: tuple[str, ...] = ()
             if training:
-                made, notes = stack.enter_context(trainable(made, ours=made is not model))
+                keras_model, notes = stack.enter_context(
+                    trainable(keras_model, ours=keras_model is not model)
+                )
 
             def trace(samples: int, specs: Any) -> None:
                 if training:
-                    data = training_data(made, specs, targets, samples if batched else None)
-                    DeviceStep(strategy, adapter_of(made), accumulation).trace(data)
+                    data = training_data(keras_model, specs, targets, samples if batched else None)
+                    DeviceStep(strategy, adapter_of(keras_model), accumulation).trace(data)
                 else:
                     # In a tuple, as in `predict`: the second item of a list would be the targets.
-                    _trace(strategy, made.predict_step, (specs,))
+                    _trace(strategy, keras_model.predict_step, (specs,))
 
             def retrace(samples: int) -> None:
                 trace(samples, specs_of(samples))
@@ -163,7 +165,7 @@ def estimate(
             resizable = batched and inputs is targets is input_shapes is None
             if are_found(insights):
                 other_sizes = retrace if resizable else None
-                derives = training and not estimates_of(made).runs_own_code
+                derives = training and not estimates_of(keras_model).runs_own_code
                 report = _with_insights(
                     report, other_sizes, all_changes=insights is True, derives=derives
                 )
@@ -229,14 +231,14 @@ def _strategy() -> IPUStrategy:
 def _made(model: Any) -> keras.Model:
     if isinstance(model, StatefulModel | keras.Model):
         return model
-    made = model() if callable(model) else model
-    if not isinstance(made, StatefulModel | keras.Model):
-        origin = f", made by {model!r}" if made is not model else ""
+    keras_model = model() if callable(model) else model
+    if not isinstance(keras_model, StatefulModel | keras.Model):
+        origin = f", made by {model!r}" if keras_model is not model else ""
         raise TypeError(
             "`estimate` takes a keras.Model or a function that makes one. "
-            f"Received: {type(made).__name__}{origin}."
+            f"Received: {type(keras_model).__name__}{origin}."
         )
-    return made
+    return keras_model
 
 
 def _accumulation(model: keras.Model) -> GradientAccumulationOptions:

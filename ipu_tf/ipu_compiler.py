@@ -192,9 +192,9 @@ class _Compilation:
             return tf.nest.pack_sequence_as(self._results, tensors)
         if not isinstance(self._results, list | tuple):
             return list(tensors)
-        kept = iter(tensors)
+        tensors_left = iter(tensors)
         return [
-            tf.nest.map_structure(lambda _: next(kept), part)
+            tf.nest.map_structure(lambda _: next(tensors_left), part)
             for part in self._results
             if _is_data(part)
         ]

@@ -98,9 +98,9 @@ def _loop(
     maximum_iterations: int | tf.Tensor | None,
 ) -> Any:
     def step(index: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
-        positional, named = _element(infeed_queue)
-        _check_arguments("body", body, values, positional, named)
-        outputs = _outputs(body(*values, *positional, **named), values)
+        positional, keywords = _element(infeed_queue)
+        _check_arguments("body", body, values, positional, keywords)
+        outputs = _outputs(body(*values, *positional, **keywords), values)
         return [index + 1, *outputs]
 
     index, *results = tf.while_loop(
@@ -162,7 +162,7 @@ def _check_arguments(
     function: Callable[..., Any],
     inputs: Any,
     positional: tuple[Any, ...],
-    named: Mapping[str, Any],
+    keywords: Mapping[str, Any],
 ) -> None:
     """Checks that a function of a loop takes the arguments that the loop has for it."""
     try:
@@ -170,12 +170,12 @@ def _check_arguments(
     except ValueError:  # A few built-in functions have none.
         return
     try:
-        signature.bind(*inputs, *positional, **named)
+        signature.bind(*inputs, *positional, **keywords)
     except TypeError as error:
         feed = ""
-        if positional or named:
-            names = f" named {', '.join(named)}" if named else ""
-            feed = f" and {len(positional) + len(named)} components of the infeed{names}"
+        if positional or keywords:
+            names = f" named {', '.join(keywords)}" if keywords else ""
+            feed = f" and {len(positional) + len(keywords)} components of the infeed{names}"
         raise TypeError(
             f"The {role} of the loop takes {len(signature.parameters)} arguments, {signature}, "
             f"which do not fit: {error}. The loop passes {len(inputs)} inputs{feed}."

@@ -125,8 +125,8 @@ def ipu_scope(device: str) -> Iterator[None]:
         if not tf.executing_eagerly():
             # A scope that is entered by its object gives the names inside once more after it.
             scope = tf.compat.v1.get_variable_scope()
-            named = scope if scope.name else ""
-            stack.enter_context(tf.compat.v1.variable_scope(named, use_resource=True))
+            name = scope if scope.name else ""
+            stack.enter_context(tf.compat.v1.variable_scope(name, use_resource=True))
         yield
 
 

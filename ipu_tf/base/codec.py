@@ -72,18 +72,18 @@ def encode(value: object, hint: object = None) -> PlainData:
     raise TypeError(f"Files hold plain data only. Received: {type(value).__name__}.")
 
 
-def decode(wanted: type[_T], data: object, path: str = "") -> _T:
+def decode(type_: type[_T], data: object, path: str = "") -> _T:
     """Returns the value, of a given type, that plain data describes.
 
     Args:
-        wanted: The type: a dataclass, or the type of a field of one.
+        type_: The type: a dataclass, or the type of a field of one.
         data: Plain data.
         path: Where the data stands, for messages.
 
     Raises:
         CodecError: It describes no such value; the message says where, and what was expected.
     """
-    value: _T = _decode(wanted, data, path)
+    value: _T = _decode(type_, data, path)
     return value
 
 

@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping
 
 
 def deprecated_names(
-    module: str, names: Mapping[str, str], kept: Mapping[str, str] | None = None
+    module: str, names: Mapping[str, str], others: Mapping[str, str] | None = None
 ) -> Callable[[str], object]:
     """Returns the `__getattr__` of a module that finds its deprecated names, and warns.
 
     Args:
         module: Name of the module.
         names: The new name of each deprecated one, with its module: "ipu_tf.compiler.Name".
-        kept: Full names of those that still exist, because the new one takes other arguments.
+        others: Full names of those that still exist, because the new one takes other arguments.
     """
 
     def find(name: str) -> object:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         warn(f"{module}.{name}", names[name])
-        home, _, found = (kept or {}).get(name, names[name]).rpartition(".")
+        home, _, found = (others or {}).get(name, names[name]).rpartition(".")
         return getattr(importlib.import_module(home), found)
 
     return find

@@ -142,7 +142,7 @@ def record(
 
     Arguments are as the attributes of `Span`.
     """
-    ended = Span(
+    span = Span(
         name=name,
         category=category,
         track=threading.current_thread().name if track is None else track,
@@ -152,7 +152,7 @@ def record(
         steps=steps,
     )
     for sink in _sinks_here():
-        sink.ended(ended)
+        sink.ended(span)
 
 
 def is_executing() -> bool:
@@ -191,7 +191,7 @@ class _SpanContext(contextlib.AbstractContextManager[None]):
     ) -> None:
         end_ns = time.perf_counter_ns()
         _EXECUTING.reset(self._token)
-        ended = Span(
+        span = Span(
             name=self._name,
             category=self._category,
             track=threading.current_thread().name,
@@ -201,7 +201,7 @@ class _SpanContext(contextlib.AbstractContextManager[None]):
             steps=self._steps,
         )
         for sink in self._sinks:
-            sink.ended(ended)
+            sink.ended(span)
 
 
 class Recorder:

@@ -68,9 +68,9 @@ def found_in_text(path: str, kind: str) -> None:
             if is_missing(source):
                 raise _no_module(source)
             names = names_of_module(source)
-    if names is not None and (wanted := attribute.partition(".")[0]) not in names:
+    if names is not None and (name := attribute.partition(".")[0]) not in names:
         what = "file" if source.endswith(".py") else "module"
-        close = difflib.get_close_matches(wanted, names, 1)
+        close = difflib.get_close_matches(name, names, 1)
         advice = f" Did you mean '{close[0]}'?" if close else ""
         raise UsageError(f"{what} '{source}' has no {kind} '{attribute}'.{advice}")
 

@@ -164,8 +164,8 @@ def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:
     memory = plan_memory(shape, plan, target)
     on_tile = -(-size * size // target.tiles)
     resident = on_tile * (4 * INPUT_BYTES[dtype] + 2 * INPUT_BYTES[partials])
-    kept = memory.vertex_state_bytes + sum(memory.code.values())
-    return memory.scratch_bytes + resident + kept <= target.tile_bytes - target.system_bytes
+    always_bytes = memory.vertex_state_bytes + sum(memory.code.values())
+    return memory.scratch_bytes + resident + always_bytes <= target.tile_bytes - target.system_bytes
 
 
 def _planned(shape: MatMulShape | ConvShape, target: Target, partials: str) -> Plan:

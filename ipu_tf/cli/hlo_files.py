@@ -105,10 +105,10 @@ def _module(path: Path, weights: str | None) -> Module:
         ) from error
     except (ParseError, UnsupportedType, InvalidModule) as error:
         raise UsageError(f"{path}: {error}") from error
-    kept = _numbers(weights, len(module.parameters))
+    weight_numbers = _numbers(weights, len(module.parameters))
     parameters = tuple(
         dataclasses.replace(parameter, role="weight")
-        if number in kept or parameter.updated_by is not None
+        if number in weight_numbers or parameter.updated_by is not None
         else parameter
         for number, parameter in enumerate(module.parameters)
     )

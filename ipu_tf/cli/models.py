@@ -44,12 +44,12 @@ def model_named(path: str, batch_size: int = 1) -> keras.Model | Callable[[], ke
             f"'{source}' has no function '{attribute}'. Name a function that makes a model, or a "
             f"model. Received: {type(found).__name__}."
         )
-    needed = _needed_arguments(found)
-    if needed:
+    required = _needed_arguments(found)
+    if required:
         kind = "class" if inspect.isclass(found) else "function"
         raise UsageError(
             f"{kind} '{attribute}' of '{source}' needs arguments, and none are passed. Name "
-            f"a function that calls it with them. Received: a {kind} of {', '.join(needed)}."
+            f"a function that calls it with them. Received: a {kind} of {', '.join(required)}."
         )
     return _marking_errors(found)
 

@@ -128,7 +128,7 @@ def _run(options: argparse.Namespace) -> int:
                 keras=options.keras or keras_of(source),
             )
         )
-        code, kept = _run_script(options.script, options.arguments, options.is_module)
+        code, traceback = _run_script(options.script, options.arguments, options.is_module)
         if cuts := trial.cuts():
             _tell_cuts(options.max_steps, cuts)
         if options.trace_numerics:
@@ -138,7 +138,7 @@ def _run(options: argparse.Namespace) -> int:
             _report(strategies, options, formats)
         if automatic_reports := sys.modules.get("ipu_tf.profile.automatic_reports"):
             automatic_reports.write_now()
-    del kept
+    del traceback
     return code
 
 
@@ -227,11 +227,11 @@ def _of_script(error: BaseException) -> TracebackType | None:
 
 def _without_hooks(traceback: TracebackType | None) -> TracebackType | None:
     """Returns a traceback without the frames of functions that stand in for Python's import."""
-    kept = [one for one in _frames(traceback) if not _is_hook(one.tb_frame)]
-    following: TracebackType | None = None
-    for one in reversed(kept):
-        following = TracebackType(following, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return following
+    frames = [one for one in _frames(traceback) if not _is_hook(one.tb_frame)]
+    next_: TracebackType | None = None
+    for one in reversed(frames):
+        next_ = TracebackType(next_, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return next_
 
 
 def _is_hook(frame: FrameType) -> bool:

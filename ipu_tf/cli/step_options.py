@@ -127,10 +127,10 @@ def estimated(
 
     from ipu_tf import estimate
 
-    changed = [name for name in _OF_MODEL if getattr(options, name) is not None]
-    if changed and isinstance(model, keras.Model):
+    model_options = [name for name in _OF_MODEL if getattr(options, name) is not None]
+    if model_options and isinstance(model, keras.Model):
         raise UsageError(
-            f"--{changed[0]} changes how the model is made: name a function that makes it. "
+            f"--{model_options[0]} changes how the model is made: name a function that makes it. "
             f"Received: the model '{model.name}'."
         )
     step = {
@@ -141,7 +141,7 @@ def estimated(
         "insights": options.insights,
         "recompute": _recompute(options),
     }
-    if not changed:
+    if not model_options:
         return estimate(model, **step)
     notes: list[str] = []
 
@@ -185,7 +185,7 @@ def _changed(model: Any, options: argparse.Namespace, notes: list[str]) -> Any:
 
 
 def _pipelined(
-    made: Callable[[], Any], options: argparse.Namespace, step: dict[str, Any], ipus: int
+    make_model: Callable[[], Any], options: argparse.Namespace, step: dict[str, Any], ipus: int
 ) -> Report:
     """Returns the report of a model that `auto_pipeline` cuts into stages."""
     from ipu_tf import IPUOutOfMemoryError, IPUStrategy, Report, estimate
@@ -194,7 +194,7 @@ def _pipelined(
     from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 
     with IPUStrategy().scope(), placeholder_variables():
-        model = made()
+        model = make_model()
         try:
             auto_pipeline(
                 model,

@@ -97,9 +97,9 @@ def _sweep(options: argparse.Namespace, executor: Executor | None = None) -> int
         )
     else:
         print(found)
-    failed = [each.outcome.error for each in found.estimates if each.outcome.error]
-    if failed and len(failed) == len(found.estimates):
-        raise UsageError(f"every estimate failed, the first with: {failed[0]}")
+    errors = [each.outcome.error for each in found.estimates if each.outcome.error]
+    if errors and len(errors) == len(found.estimates):
+        raise UsageError(f"every estimate failed, the first with: {errors[0]}")
     return 0
 
 

@@ -47,8 +47,8 @@ class VendorModule(ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         listed_in = dotted.rpartition(".")[0]
         package = listed_in.rpartition(".")[0]
-        shown = (listed_in, package) if package in SHOWS_ITS_MODULES else (listed_in,)
-        for module in (home for name in shown for home in self._homes(name)):
+        packages = (listed_in, package) if package in SHOWS_ITS_MODULES else (listed_in,)
+        for module in (home for name in packages for home in self._homes(name)):
             if hasattr(module, name):
                 return getattr(module, name)
         return Missing(dotted, reason(dotted))

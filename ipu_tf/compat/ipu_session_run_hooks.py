@@ -80,11 +80,13 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
             )
         if isinstance(tensors, Mapping):
             return self._outfeed.enqueue(dict(tensors))
-        listed = list(tensors) if isinstance(tensors, list | tuple) else [cast(tf.Tensor, tensors)]
-        for tensor in listed:
+        all_tensors = (
+            list(tensors) if isinstance(tensors, list | tuple) else [cast(tf.Tensor, tensors)]
+        )
+        for tensor in all_tensors:
             if not tf.is_tensor(tensor):
                 raise TypeError(f"Expected `tf.Tensor`. Received: {tensor!r}.")
-        return self._outfeed.enqueue({tensor.name: tensor for tensor in listed})
+        return self._outfeed.enqueue({tensor.name: tensor for tensor in all_tensors})
 
     def begin(self) -> None:
         """Adds the operation that takes the values to the graph.

@@ -68,15 +68,15 @@ def without_startup_lines(execute: Callable[[ModuleType], None], module: ModuleT
     except OSError:  # It is closed: nobody sees the lines.
         execute(module)
         return
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
         try:
             execute(module)
         finally:
             sys.stderr.flush()
             os.dup2(error_output, 2)
             os.close(error_output)
-            kept.seek(0)
-            for line in kept:
+            file.seek(0)
+            for line in file:
                 if not _LINES.match(line):
                     os.write(2, line)

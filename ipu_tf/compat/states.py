@@ -61,20 +61,20 @@ def states() -> list[NameState]:
         KeyError: A name neither exists here nor has a reason.
     """
     effects = {name: option.effect for name, option in option_declarations(IPUConfig)}
-    return [_state(listed, effects) for listed in vendor_api().values()]
+    return [_state(entry, effects) for entry in vendor_api().values()]
 
 
-def _state(listed: VendorName, effects: Mapping[str, str]) -> NameState:
-    if listed.kind == "option":
-        if effects[listed.name.removeprefix(_OPTIONS)]:
-            return NameState(listed=listed, state=State.WORKS)
-        return NameState(listed=listed, state=State.WITHOUT_EFFECT, why="See the options.")
-    if isinstance(looked_up(listed.name), Missing):
-        return NameState(listed=listed, state=State.RAISES, why=f"{reason(listed.name)}.")
-    if listed.name in WITHOUT_EFFECT:
-        why = WITHOUT_EFFECT[listed.name]
-        return NameState(listed=listed, state=State.WITHOUT_EFFECT, why=why)
-    return NameState(listed=listed, state=State.WORKS)
+def _state(entry: VendorName, effects: Mapping[str, str]) -> NameState:
+    if entry.kind == "option":
+        if effects[entry.name.removeprefix(_OPTIONS)]:
+            return NameState(listed=entry, state=State.WORKS)
+        return NameState(listed=entry, state=State.WITHOUT_EFFECT, why="See the options.")
+    if isinstance(looked_up(entry.name), Missing):
+        return NameState(listed=entry, state=State.RAISES, why=f"{reason(entry.name)}.")
+    if entry.name in WITHOUT_EFFECT:
+        why = WITHOUT_EFFECT[entry.name]
+        return NameState(listed=entry, state=State.WITHOUT_EFFECT, why=why)
+    return NameState(listed=entry, state=State.WORKS)
 
 
 def looked_up(name: str) -> object:

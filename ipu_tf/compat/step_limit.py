@@ -90,8 +90,8 @@ def _limited(
         if _has_own_limit(model) or isinstance(callbacks, callback_list):
             return stock(*bound.args, **bound.kwargs)
         given = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
-        kept = [one for one in given if one is not None]
-        bound.arguments["callbacks"] = [*kept, in_keras(StepLimit, callback)(method, limit)]
+        callbacks = [one for one in given if one is not None]
+        bound.arguments["callbacks"] = [*callbacks, in_keras(StepLimit, callback)(method, limit)]
         with within(model, limit):
             return stock(*bound.args, **bound.kwargs)
 

@@ -40,17 +40,17 @@ def full_name(short: str, name: str) -> str | None:
     `ipu.nn_ops.gelu` is `ipu.ops.nn_ops.gelu`; `ipu.optimizers` shows the classes of its modules.
     """
     prefixes = _prefixes(short)
-    for listed in vendor_api():
-        prefix, _, last = listed.rpartition(".")
+    for whole_name in vendor_api():
+        prefix, _, last = whole_name.rpartition(".")
         if last == name and (prefix in prefixes or _shown(prefix, current_name(short))):
-            return listed
+            return whole_name
     return None
 
 
 def names_below(short: str) -> set[str]:
     """Returns the names of the interface that a module has, without the module's own name."""
     prefixes = _prefixes(short)
-    parts = (listed.rpartition(".") for listed in vendor_api())
+    parts = (whole_name.rpartition(".") for whole_name in vendor_api())
     return {last for prefix, _, last in parts if prefix in prefixes or _shown(prefix, short)}
 
 

@@ -104,7 +104,7 @@ class Emission:
         """Returns the tensors of the program: always-live ones, then the others as they appear."""
         end = max(0, len(self.steps) - 1)
         always_live: list[Tensor] = []
-        passing: list[Tensor] = []
+        temporaries: list[Tensor] = []
         for number in range(len(self._buffers)):
             if self._buffers.find(number) != number:
                 continue
@@ -121,10 +121,10 @@ class Emission:
                 last_step=end if buffer.always_live else min(end, self._last[number]),
                 always_live=buffer.always_live,
             )
-            (always_live if buffer.always_live else passing).append(tensor)
-        passing += self.tensors
-        passing.sort(key=lambda tensor: tensor.first_step)
-        return (*always_live, *passing)
+            (always_live if buffer.always_live else temporaries).append(tensor)
+        temporaries += self.tensors
+        temporaries.sort(key=lambda tensor: tensor.first_step)
+        return (*always_live, *temporaries)
 
 
 def program_bytes(

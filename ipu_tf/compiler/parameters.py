@@ -126,13 +126,13 @@ def _wish(
 
 def _called_first_to_last(module: Module) -> Iterator[Computation]:
     """Yields the entry, then the computations that become separate blocks."""
-    pending, seen = [module.entry], {module.entry}
-    while pending:
-        computation = module.computations[pending.pop(0)]
+    queue, seen = [module.entry], {module.entry}
+    while queue:
+        computation = module.computations[queue.pop(0)]
         yield computation
         for instruction in computation:
             if instruction.opcode in ("while", "conditional", "call"):
-                pending += [name for name in instruction.computations if name not in seen]
+                queue += [name for name in instruction.computations if name not in seen]
                 seen.update(instruction.computations)
 
 

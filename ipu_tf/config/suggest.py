@@ -8,26 +8,26 @@ from collections.abc import Iterable
 _LIKE_ENOUGH = 0.6  # difflib's own default cutoff
 
 
-def suggestion(wanted: str, names: Iterable[str]) -> str:
+def suggestion(word: str, names: Iterable[str]) -> str:
     """Returns " Did you mean '...'?" with the closest name, or "" when none is close.
 
     Users often look for an option in the wrong category, so it compares the last parts as well as
     the whole names.
 
     Args:
-        wanted: Dotted name that does not exist.
+        word: Dotted name that does not exist.
         names: Dotted names that do.
     """
     best, best_score = "", 0.0
     for name in names:
-        score = _likeness(wanted, name)
+        score = _likeness(word, name)
         if score > best_score:
             best, best_score = name, score
     return f" Did you mean '{best}'?" if best_score >= _LIKE_ENOUGH else ""
 
 
-def _likeness(wanted: str, name: str) -> float:
+def _likeness(word: str, name: str) -> float:
     """Returns how alike two dotted names are; ties of the better part go to the whole."""
-    whole = difflib.SequenceMatcher(None, wanted, name).ratio()
-    last = difflib.SequenceMatcher(None, wanted.rpartition(".")[2], name.rpartition(".")[2]).ratio()
+    whole = difflib.SequenceMatcher(None, word, name).ratio()
+    last = difflib.SequenceMatcher(None, word.rpartition(".")[2], name.rpartition(".")[2]).ratio()
     return max(whole, last) + whole / 100.0

@@ -234,8 +234,8 @@ def _default() -> DeviceConfiguration:
 
 def _log_what_is_ignored(installation: _Installation) -> None:
     device = installation.device
-    for name, needed in idle_options(installation.config).items():
-        _log.warning("%s does nothing without %s: set both, or neither.", name, needed)
+    for name, condition in idle_options(installation.config).items():
+        _log.warning("%s does nothing without %s: set both, or neither.", name, condition)
     if device.without_effect:
         _log.info(
             "These options are accepted without effect on the simulated IPU: %s.",

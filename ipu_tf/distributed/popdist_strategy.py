@@ -110,9 +110,9 @@ def _in_order(send: Callable[[], tf.Tensor]) -> tf.Tensor:
         return send()
     graph = tf.compat.v1.get_default_graph()
     with tf.control_dependencies(getattr(graph, _SENT, ())):
-        sent = send()
-    setattr(graph, _SENT, (sent,))
-    return sent
+        result = send()
+    setattr(graph, _SENT, (result,))
+    return result
 
 
 def _is_made_by_keras() -> bool:

@@ -77,13 +77,13 @@ class QueueNumber:
         return was_open
 
     def _check(self, exists: bool | tf.Tensor) -> tf.Operation | None:
-        checked: tf.Operation | None = library.load().ipu_check_feed(
+        check: tf.Operation | None = library.load().ipu_check_feed(
             feed=self.number,
             exists=exists,
             kind=self._kind,
             cause=f"{_OPENED_BY[self._kind]} did not run, or it was deleted.",
         )
-        return checked
+        return check
 
     def delete(self) -> None:
         """Removes the queue: programs that use it fail from now on."""

@@ -55,10 +55,12 @@ class TrialReader:
         now = time.monotonic(), time.process_time() - sum(_reading_seconds.values())
         if self._began is None:
             self._began = now
-        waited, computed = (after - before for after, before in zip(now, self._began, strict=True))
+        waited, cpu_seconds = (
+            after - before for after, before in zip(now, self._began, strict=True)
+        )
         if waited < _PATIENCE_SECONDS:
             return
-        others_work = computed > _IDLE_SHARE * waited
+        others_work = cpu_seconds > _IDLE_SHARE * waited
         if others_work or any_works(apart_from={*_reading_seconds, *_serving}):
             self._began = now
             return

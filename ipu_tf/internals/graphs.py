@@ -158,8 +158,8 @@ def forget_variables(variables: Sequence[tf.Variable]) -> None:
     new or reused, and one that is reused has to come with the type of its variable.
     """
     known = variable_scope._get_default_variable_store()._vars
-    made = {id(variable) for variable in variables}
-    for name in [name for name, variable in known.items() if id(variable) in made]:
+    ids = {id(variable) for variable in variables}
+    for name in [name for name, variable in known.items() if id(variable) in ids]:
         del known[name]
 
 

@@ -39,12 +39,14 @@ def slots_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> list[
     """
     own = (optimizer._trainable_variables, optimizer._variables)
     lists = [
-        held
-        for held in vars(optimizer).values()
-        if isinstance(held, list) and len(held) == len(own[0]) and not any(held is o for o in own)
+        weights
+        for weights in vars(optimizer).values()
+        if isinstance(weights, list)
+        and len(weights) == len(own[0])
+        and not any(weights is o for o in own)
     ]
     position = position_in(optimizer, variable)
-    return [held[position] for held in lists if isinstance(held[position], keras.Variable)]
+    return [weights[position] for weights in lists if isinstance(weights[position], keras.Variable)]
 
 
 WEIGHT_DECAY = "_apply_weight_decay"

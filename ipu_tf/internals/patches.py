@@ -169,12 +169,12 @@ def _open(patch: Patch, wrap: Wrap) -> None:
     if openings == 0:
         stock = None if patch.is_new else getattr(patch.owner, patch.name)
         # As a class holds it: a static method, not the function that it gives out.
-        held = vars(patch.owner).get(patch.name, _INHERITED)
+        own = vars(patch.owner).get(patch.name, _INHERITED)
         replacement: Any = wrap(stock)
-        if isinstance(held, staticmethod):
+        if isinstance(own, staticmethod):
             replacement = staticmethod(replacement)
         setattr(patch.owner, patch.name, replacement)
-        _stock[patch] = held
+        _stock[patch] = own
     _openings[patch] = openings + 1
 
 
@@ -183,8 +183,8 @@ def _close(patch: Patch) -> None:
         _openings[patch] -= 1
         if _openings[patch] > 0:
             return
-        held = _stock.pop(patch)
-        if held is _INHERITED:
+        own = _stock.pop(patch)
+        if own is _INHERITED:
             delattr(patch.owner, patch.name)
         else:
-            setattr(patch.owner, patch.name, held)
+            setattr(patch.owner, patch.name, own)

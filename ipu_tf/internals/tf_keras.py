@@ -128,9 +128,9 @@ def noting_callers(stock: Callable[..., CallContextManager]) -> Callable[..., Ca
     """
 
     def enter(context: CallContext, *args: object, **kwargs: object) -> CallContextManager:
-        opened = stock(context, *args, **kwargs)
-        opened._state[_AROUND] = context._state
-        return opened
+        result = stock(context, *args, **kwargs)
+        result._state[_AROUND] = context._state
+        return result
 
     return enter
 
@@ -152,8 +152,8 @@ def h5_attribute(file: object, name: str) -> bytes | str | None:
         name: Name of the attribute.
     """
     h5py = hdf5_format.h5py
-    opened = contextlib.nullcontext(file) if isinstance(file, h5py.File) else h5py.File(file, "r")
-    with opened as attributed:
+    context = contextlib.nullcontext(file) if isinstance(file, h5py.File) else h5py.File(file, "r")
+    with context as attributed:
         return attributed.attrs.get(name)
 
 
@@ -263,7 +263,7 @@ def array_batches(
     Raises:
         ValueError: tf_keras does not know the kind of data.
     """
-    made = data_adapter.select_data_adapter(data["x"], data["y"])(
+    adapter = data_adapter.select_data_adapter(data["x"], data["y"])(
         data["x"],
         data["y"],
         sample_weights=data["sample_weight"],
@@ -272,7 +272,7 @@ def array_batches(
         epochs=epochs,
         shuffle=shuffle,
     )
-    return made.get_dataset(), int(made.get_size())
+    return adapter.get_dataset(), int(adapter.get_size())
 
 
 def as_array(part: object) -> object:

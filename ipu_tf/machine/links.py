@@ -221,8 +221,8 @@ def _ring_ways(system: System, ipus: int, replica_ipus: int) -> set[Route]:
     up, down = range(0, ipus, 2), range(1, ipus, 2)
     ring = [replica * replica_ipus for replica in (*up, *reversed(down))]
     return {
-        route(system, ipu, following)
-        for ipu, following in zip(ring, ring[1:] + ring[:1], strict=True)
+        route(system, ipu, next_ipu)
+        for ipu, next_ipu in zip(ring, ring[1:] + ring[:1], strict=True)
     }
 
 

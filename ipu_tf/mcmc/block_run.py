@@ -41,7 +41,7 @@ def run_blocks(
     directory: str | os.PathLike[str] | None,
     blocks_per_checkpoint: int,
     *,
-    shown: bool,
+    is_shown: bool,
 ) -> tuple[Arrays, Arrays]:
     """Returns the draws of all blocks, one after the other, and the chains after the last.
 
@@ -52,14 +52,14 @@ def run_blocks(
         files: Those of the run; None without, and at all instances of a job but the first.
         directory: Theirs, for messages.
         blocks_per_checkpoint: Blocks between two states that are written.
-        shown: Whether there is a bar.
+        is_shown: Whether there is a bar.
     """
     sizes = plan.sizes()
-    done, stacked, blocks = of_first(_known(files, stacked), "chains of an earlier run")
-    if done:
+    blocks_before, stacked, blocks = of_first(_known(files, stacked), "chains of an earlier run")
+    if blocks_before:
         _check_density(sampler, stacked, directory)
-    with progress_bar(plan.results, sum(sizes[:done]), shown=shown) as advance:
-        for index in range(done, len(sizes)):
+    with progress_bar(plan.results, sum(sizes[:blocks_before]), is_shown=is_shown) as advance:
+        for index in range(blocks_before, len(sizes)):
             burnin = plan.burnin if index == 0 else plan.between
             draws, stacked = sampler.run(sizes[index], burnin, plan.between, stacked)
             blocks.append(draws)
@@ -74,10 +74,10 @@ def run_blocks(
 
 def _known(files: ChainFiles | None, stacked: Arrays) -> tuple[int, Arrays, list[Arrays]]:
     """Returns the number of finished blocks, the chains after them, and their draws."""
-    saved = None if files is None else files.read_state()
-    if files is None or saved is None:
+    state = None if files is None else files.read_state()
+    if files is None or state is None:
         return 0, stacked, []
-    done, stacked = saved
+    done, stacked = state
     return done, stacked, [files.read_block(index) for index in range(done)]
 
 
@@ -88,15 +88,15 @@ def _check_density(
     state, results = tf.nest.pack_sequence_as(
         sampler.chains.structure, [leaf[0] for leaf in stacked]
     )
-    saved = find(results.inner, "target_log_prob")
-    if saved is None:
+    density = find(results.inner, "target_log_prob")
+    if density is None:
         return
     state = tf.nest.map_structure(tf.constant, state)
     now = sampler.first_results(state)
     found = np.asarray(find(now.inner, "target_log_prob"))
-    if not np.allclose(found, saved, rtol=_DENSITY_TOLERANCE, equal_nan=True):
+    if not np.allclose(found, density, rtol=_DENSITY_TOLERANCE, equal_nan=True):
         raise ChainMismatch(
             f"The chains in '{os.fspath(directory or '')}' cannot be resumed: the log-density of "
-            f"their last state was {saved} and is {found}. The density or its data changed; use "
+            f"their last state was {density} and is {found}. The density or its data changed; use "
             "another directory, or those of the first run."
         )

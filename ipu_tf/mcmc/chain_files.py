@@ -149,7 +149,7 @@ class ChainFiles:
 
 
 def _read(path: Path) -> Arrays:
-    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
         return [file[name] for name in file.files]
 
 

@@ -21,15 +21,15 @@ class Advance(Protocol):
 
 
 @contextlib.contextmanager
-def progress_bar(total: int, done: int, *, shown: bool) -> Iterator[Advance]:
+def progress_bar(total: int, results_before: int, *, is_shown: bool) -> Iterator[Advance]:
     """Yields a function that advances a bar with acceptance rate, step size and time left.
 
     Args:
         total: Results of the run.
-        done: Results that are there already.
-        shown: Whether there is a bar; without, the function does nothing.
+        results_before: Results that are there already.
+        is_shown: Whether there is a bar; without, the function does nothing.
     """
-    if not shown:
+    if not is_shown:
         yield lambda results, kernel_results: None
         return
     columns = (
@@ -40,7 +40,7 @@ def progress_bar(total: int, done: int, *, shown: bool) -> Iterator[Advance]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("sampling", total=total, completed=done, figures="")
+        task = bar.add_task("sampling", total=total, completed=results_before, figures="")
 
         def advance(results: int, kernel_results: Any) -> None:
             bar.update(task, advance=results, figures=figures(kernel_results))
@@ -51,9 +51,9 @@ def progress_bar(total: int, done: int, *, shown: bool) -> Iterator[Advance]:
 def figures(kernel_results: object) -> str:
     """Returns the acceptance rate and the step size in the results of a kernel, as text."""
     words = []
-    accepted = find(kernel_results, "is_accepted")
-    if accepted is not None:
-        words.append(f"accepted {np.mean(accepted):.0%}")
+    acceptances = find(kernel_results, "is_accepted")
+    if acceptances is not None:
+        words.append(f"accepted {np.mean(acceptances):.0%}")
     for name in ("new_step_size", "step_size"):
         step_sizes = [part for part in parts(find(kernel_results, name)) if np.size(part)]
         if step_sizes:

@@ -138,6 +138,6 @@ def sample_chain(
             files,
             directory,
             blocks_per_checkpoint,
-            shown=progress and is_first(),
+            is_shown=progress and is_first(),
         )
     return packed(sampler, draws, stacked, replicas, final=return_final_kernel_results)

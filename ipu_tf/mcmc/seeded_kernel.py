@@ -53,11 +53,11 @@ class SeededKernel(tfp.mcmc.TransitionKernel):
     ) -> tuple[TensorStructure, SeededResults]:
         """Returns the next state and results; `seed` has no effect."""
         del seed
-        step, following = tfp.random.split_seed(previous_kernel_results.seed)
+        step, next_seed = tfp.random.split_seed(previous_kernel_results.seed)
         state, inner = self._kernel.one_step(
             current_state, previous_kernel_results.inner, seed=step
         )
-        return state, SeededResults(inner=inner, seed=following)
+        return state, SeededResults(inner=inner, seed=next_seed)
 
     def bootstrap_results(self, init_state: TensorStructure) -> SeededResults:
         """Returns the results before the first step; the caller sets the seed."""

@@ -89,7 +89,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         step = self._make_variables([var for _, var in pairs])
         number = step.read_value()
         sums = [(self._add(grad, var, number), var) for grad, var in pairs]
-        done = tf.equal(number, self._count - 1)
+        is_last = tf.equal(number, self._count - 1)
 
         def update() -> tf.Tensor:
             gradients = [(total.read_value(), var) for total, var in sums]
@@ -108,7 +108,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
             with tf.control_dependencies([step.assign(number + 1)]):
                 return tf.constant(False)
 
-        return tf.group(tf.cond(done, update, wait))
+        return tf.group(tf.cond(is_last, update, wait))
 
     def _make_variables(self, variables: list[Any]) -> tf.Variable:
         """Makes the sums of variables that have none yet, and returns the number of iterations."""

@@ -80,8 +80,8 @@ def _running_mean(
     del count
     before = tf.cast(index, tf.float32)
     share = 1.0 / (before + 1.0)
-    kept = total * tf.cast(before * share, total.dtype)
-    return kept + value * tf.cast(share, value.dtype)
+    old_share = total * tf.cast(before * share, total.dtype)
+    return old_share + value * tf.cast(share, value.dtype)
 
 
 _ADDED: dict[Method, Callable[..., tf.Tensor]] = {

@@ -101,10 +101,13 @@ class PipelineArguments:
         count = self.static_count
         if count is not None:
             ipus = iter(self.ipus)
-            taken = [[next(ipus) for _ in functions] for functions in self.stages]
+            ipus_of_stages = [[next(ipus) for _ in functions] for functions in self.stages]
             check_depth(
                 self.schedule,
-                [of_stage[0] if len(of_stage) == 1 else _SEVERAL_IPUS for of_stage in taken],
+                [
+                    of_stage[0] if len(of_stage) == 1 else _SEVERAL_IPUS
+                    for of_stage in ipus_of_stages
+                ],
                 count,
                 training=self.training,
                 argument="gradient_accumulation_count",
@@ -167,8 +170,8 @@ def checked(
     planning = planning_of_stages(forward, backward, len(stages))
     _check_flags({**flags, "replicated_optimizer_state_sharding": sharding})
     warn_about_idle_options(flags, "The pipeline")
-    made: Callable[..., PipelineArguments] = PipelineArguments
-    return made(
+    maker: Callable[..., PipelineArguments] = PipelineArguments
+    return maker(
         stages=stages,
         count=count,
         repeat_count=_repeats(_positive("repeat_count", repeat_count), count, serialization),

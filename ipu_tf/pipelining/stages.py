@@ -77,9 +77,9 @@ def run_stages(
                 given = tf.nest.flatten((values, by_name, index))
                 results = function(*values, **by_name)
                 found.append(_as_tensors(results, number))
-            created = graph.get_operations()[first:]
-            _check_sources(created, given, number)
-            users.check(created, number, arguments.ipus[len(scopes)])
+            operations = graph.get_operations()[first:]
+            _check_sources(operations, given, number)
+            users.check(operations, number, arguments.ipus[len(scopes)])
             scopes.append(scope.rstrip("/"))
         packed = found[0] if len(found) == 1 else tf.nest.flatten(found)
         values, by_name = _as_list(packed), {}
@@ -124,9 +124,9 @@ def _first_arguments(
     values = list(inputs)
     by_name: dict[str, Any] = {}
     for element in elements:
-        positional, named = arguments_of(element)
+        positional, keywords = arguments_of(element)
         values += positional
-        by_name |= named
+        by_name |= keywords
     return values, by_name
 
 

@@ -268,10 +268,10 @@ def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target)
 
 def _dilate(shape: OpShape, undilated: OpShape, plans: Candidates, target: Target) -> Phase:
     """The zeros of a result, and the copy of the computed elements between them."""
-    blocks, computed = (plan_blocks(each, plans, target) for each in (shape, undilated))
+    blocks, undilated_blocks = (plan_blocks(each, plans, target) for each in (shape, undilated))
     dtype = _XLA_NAMES[shape.dtype]
     zeros = fill(_result_share(shape, plans, blocks), dtype, target).cycles
-    elements = _result_share(undilated, plans, computed)
+    elements = _result_share(undilated, plans, undilated_blocks)
     piece = blocks.block[shape.column_split]
     copy_cycles = copy(elements, dtype, target, piece_elements=piece).cycles
     return Phase(name="dilate", cost=_computed(zeros + copy_cycles, target), repeats=plans.steps)

@@ -29,15 +29,15 @@ def plan_supersteps(shape: OpShape, plan: Plan, target: Target) -> tuple[Superst
     after = [_superstep(p, plan, shares) for p in phases if p.repeats == 1 and _after(p, phases)]
     inner: list[Superstep] = []
     for step in range(max((int(p.repeats) for p in phases), default=1)):
-        repeated = (p for p in phases if p.repeats > 1 and step < p.repeats)
-        inner.extend(_superstep(phase, plan, shares) for phase in repeated)
+        loops = (p for p in phases if p.repeats > 1 and step < p.repeats)
+        inner.extend(_superstep(phase, plan, shares) for phase in loops)
     return (*before, *inner, *after)
 
 
 def _after(phase: Phase, phases: list[Phase]) -> bool:
     """Whether a phase runs after the repeated ones."""
-    repeated = [index for index, other in enumerate(phases) if other.repeats > 1]
-    return bool(repeated) and phases.index(phase) > repeated[0]
+    loops = [index for index, other in enumerate(phases) if other.repeats > 1]
+    return bool(loops) and phases.index(phase) > loops[0]
 
 
 def _superstep(phase: Phase, plan: Plan, shares: _Shares) -> Superstep:

@@ -157,7 +157,7 @@ def _helper() -> tuple[str, str]:
 
 def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...]) -> None:
     """Builds beside `prefix` and renames the whole."""
-    started = time.monotonic()
+    start = time.monotonic()
     with tempfile.TemporaryDirectory(dir=prefix.parent) as name:
         unfinished = Path(name) / "prefix"
         objects = _objects(folder, Path(name), compiler, flags)
@@ -174,7 +174,7 @@ def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...
         (unfinished / "complete").touch()
         shutil.rmtree(prefix, ignore_errors=True)
         unfinished.rename(prefix)
-    seconds = time.monotonic() - started
+    seconds = time.monotonic() - start
     print(f"Built Poplar's libraries in {prefix} ({seconds:.0f} s).", file=sys.stderr)
 
 

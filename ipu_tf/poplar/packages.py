@@ -42,10 +42,10 @@ def write_packages(prefix: Path, libraries: Sequence[str]) -> None:
         for place, name in enumerate(libraries)
     )
     for place, name in enumerate(libraries):
-        needed = " ".join(libraries[:place])
+        requirements = " ".join(libraries[:place])
         _write(
             prefix / "lib" / "pkgconfig" / f"{name}.pc",
-            _PKG_CONFIG.format(name=name, needed=needed),
+            _PKG_CONFIG.format(name=name, needed=requirements),
         )
     for name in _CMAKE_PACKAGES:
         _write(prefix / "lib" / "cmake" / name / f"{name}-config.cmake", targets)

@@ -67,11 +67,11 @@ class Child:
         reasons = threading.local()
 
         @RUN
-        def run(_: int, given: Any, wanted: Any, error: Any) -> int:
+        def run(_: int, given: Any, outputs: Any, error: Any) -> int:
             try:
                 data = [ctypes.string_at(given[i], size) for i, size in enumerate(sizes)]
                 for place, result in enumerate(self._ask("run", number, data)):
-                    ctypes.memmove(wanted[place], result, len(result))
+                    ctypes.memmove(outputs[place], result, len(result))
             except UserOpError as failure:
                 reasons.last = error[0] = str(failure).encode()
                 return 0

@@ -43,13 +43,13 @@ class Communicator:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._error: str | None = None
         self._reason, self._is_closed = "", False
-        started: Future[tuple[int, int]] = Future()
+        place: Future[tuple[int, int]] = Future()
         self._thread = threading.Thread(
-            target=self._serve, args=(started,), name="ipu_tf communicator", daemon=True
+            target=self._serve, args=(place,), name="ipu_tf communicator", daemon=True
         )
         self._thread.start()
         try:
-            self.rank, self.size = started.result(self._limits.wait_seconds)
+            self.rank, self.size = place.result(self._limits.wait_seconds)
         except TimeoutError:
             raise CollectiveError(
                 f"Not all instances of the job have started MPI within "
@@ -136,20 +136,20 @@ class Communicator:
             )
         if self._is_closed:
             raise CollectiveError("This process has left the job: it ends, and calls a collective.")
-        done: Future[Any] = Future()
-        self._jobs.put((run, done))
-        return done.result()
+        outcome: Future[Any] = Future()
+        self._jobs.put((run, outcome))
+        return outcome.result()
 
     # What follows runs on the thread of MPI.
 
-    def _serve(self, started: Future[tuple[int, int]]) -> None:
+    def _serve(self, place: Future[tuple[int, int]]) -> None:
         """Does jobs until the end, and gives signs of life."""
         try:
             peers = Peers(self._limits)
         except BaseException as error:
-            started.set_exception(error)
+            place.set_exception(error)
             return
-        started.set_result((peers.rank, peers.size))
+        place.set_result((peers.rank, peers.size))
         while True:
             try:
                 job = self._jobs.get(timeout=min(1.0, self._limits.heartbeat_seconds / 4))
@@ -162,7 +162,7 @@ class Communicator:
         peers.leave(self._reason)
 
     def _do(self, job: _Job, peers: Peers) -> None:
-        run, done = job
+        run, outcome = job
         try:
             if self._error is not None:
                 raise CollectiveError(self._error)
@@ -173,6 +173,6 @@ class Communicator:
                 str(error) if is_known else f"{type(error).__name__}: {error}"
             )
             peers.end(self._error)  # Neither this process nor the others go on.
-            done.set_exception(error)
+            outcome.set_exception(error)
         else:
-            done.set_result(found)
+            outcome.set_result(found)

@@ -102,27 +102,27 @@ def instances(environment: Mapping[str, str] = os.environ) -> Instances:
     """
     if environment.get(INDEPENDENT) == "1":
         return Instances()
-    started = rank_and_size(environment)
+    launch = rank_and_size(environment)
     if not environment.get(TOTAL_REPLICAS):
-        _check_alone(started, environment)
+        _check_alone(launch, environment)
         return Instances()
     total = _number(environment, TOTAL_REPLICAS, least=1)
     local = _number(environment, LOCAL_REPLICAS, least=1, default=1)
     offset = _number(environment, REPLICA_OFFSET, default=0)
     count, index = -(-total // local), offset // local
-    if started is None and count > 1:
+    if launch is None and count > 1:
         raise LaunchError(
             f"{_received(environment, TOTAL_REPLICAS, LOCAL_REPLICAS)} say that {count} instances "
             "share this job, but no mpirun started this process: the others would never come. "
             "Start the job by `poprun --num-instances=... --num-replicas=... python3 script.py`, "
             f"or unset {TOTAL_REPLICAS} if this is the only process."
         )
-    if started is not None and started[:2] != (index, count):
+    if launch is not None and launch[:2] != (index, count):
         raise LaunchError(
             f"The variables of poprun say instance {index} of {count}, those of MPI rank "
-            f"{started[0]} of {started[1]}. Start the job by poprun alone, which calls mpirun. "
+            f"{launch[0]} of {launch[1]}. Start the job by poprun alone, which calls mpirun. "
             f"Received: "
-            f"{_received(environment, TOTAL_REPLICAS, LOCAL_REPLICAS, REPLICA_OFFSET, *started[2])}"
+            f"{_received(environment, TOTAL_REPLICAS, LOCAL_REPLICAS, REPLICA_OFFSET, *launch[2])}"
             "."
         )
     return Instances(
@@ -153,11 +153,11 @@ def rank_and_size(
 
 
 def _check_alone(
-    started: tuple[int, int, tuple[str, str]] | None, environment: Mapping[str, str]
+    launch: tuple[int, int, tuple[str, str]] | None, environment: Mapping[str, str]
 ) -> None:
     """Refuses several processes that poprun did not start: each of them would train alone."""
-    if started is not None:
-        count, variable = started[1], started[2][1]
+    if launch is not None:
+        count, variable = launch[1], launch[2][1]
     else:
         tasks, variable = environment.get(_OF_ALLOCATION, ""), _OF_ALLOCATION
         count = int(tasks) if tasks.isdecimal() else 1

@@ -84,12 +84,12 @@ class JobFolder:
             with contextlib.suppress(FileNotFoundError):
                 value: _MadeT = pickle.loads(file.read_bytes())
                 return value
-            made = make()
+            result = make()
             try:
-                write_whole(file, pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
+                write_whole(file, pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
             except OSError as error:
                 _tell(key, error)
-            return made
+            return result
 
 
 def job_folder(environment: Mapping[str, str] = os.environ) -> JobFolder | None:

@@ -70,8 +70,8 @@ class Peers:
         """
         order = self._orders[tuple(members)]
         self._orders[tuple(members)] += 1
-        named = f"instances {members[0]} to {members[-1]}"
-        call = dataclasses.replace(call, order=order, replicas=call.replicas or named)
+        names = f"instances {members[0]} to {members[-1]}"
+        call = dataclasses.replace(call, order=order, replicas=call.replicas or names)
         packed = call.packed()
         others = [peer for peer in members if peer != self.rank]
         self._tell(_CALL + struct.pack("<q", len(packed)) + packed + own, others)
@@ -83,21 +83,21 @@ class Peers:
 
     def exchange(self, sends: Mapping[int, Any], receives: Mapping[int, Any]) -> None:
         """Sends buffers to processes, or lists of them, and receives others."""
-        waiting = [
+        requests = [
             (peer, self._world.Irecv([buffer, self._mpi.BYTE], peer, _DATA))
             for peer, buffers in receives.items()
             for buffer in (buffers if isinstance(buffers, list) else [buffers])
         ]
-        waiting += [
+        requests += [
             (peer, self._world.Isend([buffer, self._mpi.BYTE], peer, _DATA))
             for peer, buffers in sends.items()
             for buffer in (buffers if isinstance(buffers, list) else [buffers])
         ]
 
         def first_open() -> int | None:
-            while waiting and waiting[-1][1].Test():
-                waiting.pop()
-            return waiting[-1][0] if waiting else None
+            while requests and requests[-1][1].Test():
+                requests.pop()
+            return requests[-1][0] if requests else None
 
         self._wait(first_open, None)
 

@@ -107,8 +107,8 @@ def serve(session: Session, stream: BinaryIO) -> None:
         if request is None:
             return
         records = read_from(stream)
-        failed, answer = _answered(session, request, records)
-        stream.write(struct.pack("<BQ", failed, len(answer)) + answer)
+        failure, answer = _answered(session, request, records)
+        stream.write(struct.pack("<BQ", failure, len(answer)) + answer)
         stream.flush()
 
 

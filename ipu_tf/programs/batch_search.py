@@ -62,8 +62,8 @@ class BatchSearch:
         memory = self._programs[self._first].memory
         tile = memory.fullest_tile
         always = sum(int(values[tile]) for values in memory.always_live.values())
-        passing = max(1, int(memory.peak_tile_bytes[tile]) - always)
-        samples = _round(int(self._first * (memory.limit_bytes - always) / passing + _HALF))
+        sample_bytes = max(1, int(memory.peak_tile_bytes[tile]) - always)
+        samples = _round(int(self._first * (memory.limit_bytes - always) / sample_bytes + _HALF))
         return min(max(samples, _next_round(self._first)), _GROWTH * self._first)
 
     def _prediction(self, fitting: int, too_many: int | None) -> int:

@@ -57,10 +57,10 @@ def with_cheapest_checkpoints(program: Program) -> Program:
         lambda: stage_modules(module, source.deployment or whole),
         own=own if marks.has_checkpoints(step.module) else None,
     )
-    kept = tuple(note for note in device.notes if note not in found.program.notes)
+    notes = tuple(note for note in device.notes if note not in found.program.notes)
     return dataclasses.replace(
         program,
-        device=dataclasses.replace(found.program, notes=(*found.program.notes, *kept)),
+        device=dataclasses.replace(found.program, notes=(*found.program.notes, *notes)),
         source=with_checkpoints(
             found.recompute, found.checkpoints, step.module if found.is_own else plain
         ),

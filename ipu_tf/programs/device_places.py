@@ -81,9 +81,9 @@ class DevicePlaces:
         beside = neighbours() if place is None else None
         if beside is None:
             return place
-        joined = self.joined(op_name, *beside)
-        place = self.of(joined, shape, index)
-        return None if place is None else dataclasses.replace(place, joined_with=joined)
+        neighbour = self.joined(op_name, *beside)
+        place = self.of(neighbour, shape, index)
+        return None if place is None else dataclasses.replace(place, joined_with=neighbour)
 
     def joined(self, op_name: str, readers: Neighbours, sources: Neighbours) -> str:
         """Returns the operation whose step computes one without a step of its own; "" for none.
@@ -122,15 +122,15 @@ class DevicePlaces:
             return None
         found = [(entry, _last_that_computes(entry[3])) for entry in steps]
         tiles = [None if one is None else tile_of_element(one, shape, index) for _, one in found]
-        chosen = next((number for number, tile in enumerate(tiles) if tile is not None), 0)
-        (device, stage, number, _), superstep = found[chosen]
+        pick = next((number for number, tile in enumerate(tiles) if tile is not None), 0)
+        (device, stage, number, _), superstep = found[pick]
         ranges = () if superstep is None else _ranges(superstep)
         return OpPlace(
             step=number,
             superstep="" if superstep is None else superstep.name,
             tiles=sum(last - first + 1 for first, last in ranges),
             tile_ranges=ranges,
-            tile=tiles[chosen],
+            tile=tiles[pick],
             ipu=stage.ipu if len(device.ipus) > 1 else None,
             stage=stage.index if len(device.stages) > 1 else None,
         )

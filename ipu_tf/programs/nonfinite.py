@@ -152,8 +152,8 @@ class NonFinite:
         ipu = "" if self.ipu is None else f" of IPU {self.ipu}"
         first = "" if self.tile is None else f", the first on tile {self.tile}"
         superstep = f", superstep '{self.superstep}'" if self.superstep else ""
-        joined = f", joined with '{self.joined_with}'" if self.joined_with else ""
-        step = f"step {self.step} of the device program{joined}"
+        beside = f", joined with '{self.joined_with}'" if self.joined_with else ""
+        step = f"step {self.step} of the device program{beside}"
         return f"{step}{superstep}{tiles}{numbers}{first}{ipu}"
 
     @property
@@ -168,9 +168,9 @@ class NonFinite:
             ("stage", self.stage),
             ("loss scale", None if self.loss_scale is None else f"{self.loss_scale:,.6g}"),
         )
-        named = [f"{name} {number}" for name, number in numbers if number is not None]
+        words = [f"{name} {number}" for name, number in numbers if number is not None]
         loops = [f"iteration {number} of '{loop}'" for loop, number in self.iterations]
-        return ", ".join([*named, *loops])
+        return ", ".join([*words, *loops])
 
     @property
     def what_to_do(self) -> str:

@@ -44,10 +44,10 @@ class Application:
     def __init__(self, archive: Path, description: ApplicationDescription) -> None:
         self._infeed = queue_number.new_infeed(_READ_AHEAD)
         self._outfeed = queue_number.new_outfeed(keeps_last_only=False)
-        with tempfile.TemporaryDirectory() as made:
-            folder = Path(made)
-            with zipfile.ZipFile(archive) as opened:
-                opened.extractall(folder)
+        with tempfile.TemporaryDirectory() as path:
+            folder = Path(path)
+            with zipfile.ZipFile(archive) as archive_file:
+                archive_file.extractall(folder)
             feeds = application_graph.feeds_of(application_graph.functions_in(folder))
             pairs = (feeds.outfeed, self._outfeed.number), (feeds.infeed, self._infeed.number)
             numbers = {old: number for old, number in pairs if old is not None}

@@ -94,8 +94,8 @@ def _compile_in_graph(
     with tf.device(None):  # The host compiles.
         if not (freeze_variables and program.handles):
             return tf.constant(write())
-        written = tf.numpy_function(write, program.values(), tf.string, name="application_compile")
-        return tf.ensure_shape(written, [])
+        result = tf.numpy_function(write, program.values(), tf.string, name="application_compile")
+        return tf.ensure_shape(result, [])
 
 
 @eager_mode()
@@ -146,8 +146,8 @@ def _compile_to(
         used if variables is not None else tracking.resources_of((root.program,), (func,))
     )
     feeds = application_graph.feeds_of(application_graph.functions_of(concrete))
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made) / "program"
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "program"
         description = {
             "format": 1,
             "application": True,
@@ -176,11 +176,11 @@ def _start_inputs(
     specs: Sequence[tf.TensorSpec], parameters: Sequence[tf.Variable]
 ) -> list[dict[str, Any]]:
     """Returns the description of the inputs of a start: arguments, then variables."""
-    named = [(spec.name, spec) for spec in specs]
-    named += [(variable.name.partition(":")[0], variable) for variable in parameters]
+    pairs = [(spec.name, spec) for spec in specs]
+    pairs += [(variable.name.partition(":")[0], variable) for variable in parameters]
     return [
         {"name": name, "shape": value.shape.as_list(), "dtype": value.dtype.name}
-        for name, value in named
+        for name, value in pairs
     ]
 
 

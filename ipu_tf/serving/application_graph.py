@@ -80,19 +80,19 @@ def feeds_of(functions: Iterable[object]) -> ProgramFeeds:
 
 def replace_numbers(folder: Path, numbers: Mapping[int, int]) -> None:
     """Replaces the numbers of feeds in a folder's program by those of this process."""
-    saved = _read(folder)
-    for _, number in _feed_nodes(_functions(saved)):
+    model = _read(folder)
+    for _, number in _feed_nodes(_functions(model)):
         value = number.attr["value"].tensor.int_val
         value[0] = numbers[value[0]]
-    (folder / _GRAPH).write_bytes(saved.SerializeToString(deterministic=True))
+    (folder / _GRAPH).write_bytes(model.SerializeToString(deterministic=True))
 
 
 def _read(folder: Path) -> Any:
     return SavedModelProto.FromString((folder / _GRAPH).read_bytes())
 
 
-def _functions(saved: Any) -> Iterator[Any]:
-    for graph in saved.meta_graphs:
+def _functions(model: Any) -> Iterator[Any]:
+    for graph in model.meta_graphs:
         yield from graph.graph_def.library.function
 
 

@@ -304,7 +304,9 @@ def _refuse_lonely(argument: str, signature: Signature | None) -> None:
 def _names(names: Any) -> tuple[str, ...] | None:
     if names is None:
         return None
-    listed = [names] if isinstance(names, str) else names
-    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
+    all_names = [names] if isinstance(names, str) else names
+    if not isinstance(all_names, list | tuple) or not all(
+        isinstance(name, str) for name in all_names
+    ):
         raise TypeError(f"`output_names` must be a name or a list of names. Received: {names!r}.")
-    return tuple(listed)
+    return tuple(all_names)

@@ -210,8 +210,8 @@ def _checked_folder(export_dir: str | os.PathLike[str], purge: bool) -> Path:
 def _write(root: tf.Module, served: Any, description: Mapping[str, Any], folder: Path) -> None:
     """Writes a SavedModel beside the folder first, so that a failure leaves the folder as it is."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as made:
-        path = Path(made) / folder.name
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+        path = Path(temporary) / folder.name
         save_with_description(root, path, description, {SIGNATURE: served})
         if folder.exists():
             shutil.rmtree(folder)
@@ -252,9 +252,9 @@ def save_with_description(
 
 def write_stock_graph(path: Path) -> None:
     """Replaces the tile ops in the file of a SavedModel's graph by stock ops."""
-    saved = SavedModelProto.FromString(path.read_bytes())
+    model = SavedModelProto.FromString(path.read_bytes())
     has_tile_ops = False
-    for graph in saved.meta_graphs:
+    for graph in model.meta_graphs:
         for function in graph.graph_def.library.function:
             has_tile_ops |= make_stock(function)
         ops = graph.meta_info_def.stripped_op_list.op
@@ -262,7 +262,7 @@ def write_stock_graph(path: Path) -> None:
         graph.meta_info_def.stripped_op_list.ClearField("op")
         ops.extend(known)
     if has_tile_ops:
-        path.write_bytes(saved.SerializeToString(deterministic=True))
+        path.write_bytes(model.SerializeToString(deterministic=True))
         path.with_name(_FINGERPRINT).unlink(missing_ok=True)  # It is of the graph before.
 
 

@@ -113,8 +113,8 @@ def dataset_signature(
             "The elements of `input_dataset` must be tensors, tuples of tensors or dicts of "
             f"tensors. Received: element_spec={dataset.element_spec!r}."
         )
-    named = _named(step, flat, skipped)
-    return StepSignature(specs=named.specs, by_keyword=by_keyword)
+    signature = _named(step, flat, skipped)
+    return StepSignature(specs=signature.specs, by_keyword=by_keyword)
 
 
 def signature_of_results(
@@ -133,10 +133,10 @@ def signature_of_results(
     if isinstance(results, Mapping):
         flat = [tf.TensorSpec(t.shape, t.dtype, name) for name, t in results.items()]
     else:
-        listed: Sequence[tf.Tensor] = (
+        tensors: Sequence[tf.Tensor] = (
             results if isinstance(results, list | tuple) else [cast("tf.Tensor", results)]
         )
-        flat = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in listed]
+        flat = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
     return StepSignature(specs=_named(step, flat, skipped).specs, by_keyword=by_keyword)
 
 
@@ -156,7 +156,7 @@ def check_static(argument: str, signature: StepSignature) -> None:
 
 
 def check_results_fit(
-    argument: str, results: TensorStructure, following: str, signature: StepSignature
+    argument: str, results: TensorStructure, next_name: str, signature: StepSignature
 ) -> None:
     """Checks that the results of a step are what the next one takes.
 
@@ -171,7 +171,7 @@ def check_results_fit(
     )
     if not fits:
         raise ValueError(
-            f"The results of `{argument}` do not fit the signature of `{following}`. Expected: "
+            f"The results of `{argument}` do not fit the signature of `{next_name}`. Expected: "
             f"{_listed(expected)}. Received: {_listed(tensors)}."
         )
 
@@ -192,13 +192,13 @@ def _declared(step: Any) -> Sequence[tf.TensorSpec] | None:
 def _named(step: Callable[..., Any], specs: Sequence[Any], skipped: int) -> StepSignature:
     """Returns the signature with a name for every input: its own, or that of the parameter."""
     parameters = _parameters(step)[skipped:]
-    named: list[tf.TensorSpec] = []
+    specs_with_names: list[tf.TensorSpec] = []
     for number, spec in enumerate(specs):
         name = spec.name or (
             parameters[number] if number < len(parameters) else f"input_{number + skipped}"
         )
-        named.append(tf.TensorSpec(spec.shape, spec.dtype, name))
-    return StepSignature(specs=tuple(named))
+        specs_with_names.append(tf.TensorSpec(spec.shape, spec.dtype, name))
+    return StepSignature(specs=tuple(specs_with_names))
 
 
 def _parameters(step: Callable[..., Any]) -> list[str]:
@@ -208,5 +208,5 @@ def _parameters(step: Callable[..., Any]) -> list[str]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
-    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [parameter.name for parameter in parameters if parameter.kind in named]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter.name for parameter in parameters if parameter.kind in kinds]

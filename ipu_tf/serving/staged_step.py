@@ -53,12 +53,12 @@ class StagedPredictor:
         tracer = hooks.active()
         if tracer is not None:
             replica_context.require_ipus(max(self._arguments.ipus) + 1)
-        named = (
+        by_name = (
             None if self._by_keyword is None else dict(zip(self._by_keyword, element, strict=True))
         )
         inputs = [tf.convert_to_tensor(value) for value in self._inputs]
         results = run_stages(
-            self._arguments, inputs, list(element) if named is None else [named], self.name
+            self._arguments, inputs, list(element) if by_name is None else [by_name], self.name
         )
         scopes = [(scope, number) for number, scope in enumerate(results.scopes)]
         self._stage_of_layers = dict(scopes)

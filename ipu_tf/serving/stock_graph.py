@@ -31,7 +31,7 @@ def make_stock(function: FunctionDef) -> bool:
     if not any(is_tile_op(node.op) for node in function.node_def):
         return False
     nodes = list(function.node_def)
-    kept: list[Any] = []
+    stock_nodes: list[Any] = []
     renamed: dict[str, str] = {}
     for node in nodes:
         if node.op in _DROPPED:
@@ -44,10 +44,10 @@ def make_stock(function: FunctionDef) -> bool:
             renamed.update(
                 {old: new for old, new in zip(names, results, strict=True) if old != new}
             )
-            kept.extend(stock)
+            stock_nodes.extend(stock)
         else:
-            kept.append(node)
-    _replace_nodes(function, kept, renamed)
+            stock_nodes.append(node)
+    _replace_nodes(function, stock_nodes, renamed)
     return True
 
 

@@ -50,8 +50,8 @@ def stock_iterators_in_scopes() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _infeeds(wanted: bool) -> Iterator[None]:
-    previous, _thread.infeeds = getattr(_thread, "infeeds", False), wanted
+def _infeeds(is_ours: bool) -> Iterator[None]:
+    previous, _thread.infeeds = getattr(_thread, "infeeds", False), is_ours
     try:
         yield
     finally:

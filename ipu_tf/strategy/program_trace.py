@@ -107,10 +107,10 @@ class ProgramTrace:
     @property
     def operations(self) -> list[tf.Operation]:
         """The ops that the trace, and what followed it, created, without snapshots."""
-        created, snapshots = self.graph.get_operations()[self.first :], self.tracer.snapshots
+        operations, snapshots = self.graph.get_operations()[self.first :], self.tracer.snapshots
         if snapshots is None:
-            return created
-        return [op for op in created if op not in snapshots.operations]
+            return operations
+        return [op for op in operations if op not in snapshots.operations]
 
 
 def program_name(fn: Callable[..., object]) -> str:

@@ -76,12 +76,12 @@ def _estimated(model: Callable[[], keras.Model], point: Point, training: bool) -
         if not training:
             raise ValueError("a sweep cuts models into stages for training only")
         with IPUStrategy().scope(), placeholder_variables():
-            made = model()
+            network = model()
             if point.offload:
-                made.set_pipelining_options(offload_weight_update_variables=True)
+                network.set_pipelining_options(offload_weight_update_variables=True)
             try:
                 auto_pipeline(
-                    made,
+                    network,
                     point.ipus,
                     batch_size=point.batch_size,
                     replicas=point.replicas,
@@ -92,7 +92,7 @@ def _estimated(model: Callable[[], keras.Model], point: Point, training: bool) -
                 if error.compiled is None:
                     raise
                 return _outcome(error.compiled, ())
-            report = estimate(made, **step)
+            report = estimate(network, **step)
     (program,) = report.programs
     if program.device is None:
         raise ValueError(program.refusal or "the step has no device program")
@@ -101,13 +101,13 @@ def _estimated(model: Callable[[], keras.Model], point: Point, training: bool) -
 
 def _accumulating(model: Callable[[], keras.Model], point: Point, training: bool) -> keras.Model:
     """Returns the model, which accumulates gradients if the point asks for it."""
-    made = model()
+    network = model()
     if training and (point.accumulation > 1 or point.offload):
         options = {"offload_weight_update_variables": True} if point.offload else {}
-        made.set_gradient_accumulation_options(
+        network.set_gradient_accumulation_options(
             gradient_accumulation_steps_per_replica=point.accumulation, **options
         )
-    return made
+    return network
 
 
 def _outcome(device: DeviceProgram, tile_ops: tuple[TileOp, ...] | list[TileOp]) -> Outcome:

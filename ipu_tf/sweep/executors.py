@@ -43,7 +43,7 @@ def outcomes_by(
         RuntimeError: The executor takes no more work.
     """
     head = json.dumps({"model": model, "training": training, "path": sys.path})
-    done: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
+    futures: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
     handed_out: dict[Future[str], tuple[Point, int]] = {}
 
     def hand_out(point: Point, tries: int) -> None:
@@ -55,13 +55,13 @@ def outcomes_by(
                 "one and the same sweep: with `results` it goes on from there."
             ) from error
         handed_out[future] = point, tries
-        future.add_done_callback(done.put)
+        future.add_done_callback(futures.put)
 
     try:
         for point in points:
             hand_out(point, 1)
         while handed_out:
-            future = done.get()
+            future = futures.get()
             point, tries = handed_out.pop(future)
             try:
                 outcome = codec.decode(Outcome, json.loads(future.result()))
@@ -87,12 +87,14 @@ def estimated(head: str, point: str) -> str:
     from ipu_tf.sweep.evaluate import evaluate
 
     with _ONE_AT_A_TIME:
-        made = _model(head)
+        network = _model(head)
         outcome = (
-            Outcome(error=made)
-            if isinstance(made, str)
+            Outcome(error=network)
+            if isinstance(network, str)
             else evaluate(
-                made, codec.decode(Point, json.loads(point)), training=json.loads(head)["training"]
+                network,
+                codec.decode(Point, json.loads(point)),
+                training=json.loads(head)["training"],
             )
         )
     return json.dumps(encoded(outcome))

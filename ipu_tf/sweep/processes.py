@@ -34,16 +34,16 @@ def outcomes_of(
         training: Whether to estimate training steps.
         processes: How many run side by side.
     """
-    waiting: queue.SimpleQueue[Point] = queue.SimpleQueue()
+    tasks: queue.SimpleQueue[Point] = queue.SimpleQueue()
     for point in points:
-        waiting.put(point)
-    done: queue.SimpleQueue[tuple[Point, Outcome]] = queue.SimpleQueue()
+        tasks.put(point)
+    outcomes: queue.SimpleQueue[tuple[Point, Outcome]] = queue.SimpleQueue()
     workers = [_Worker(model=model, training=training) for _ in range(min(processes, len(points)))]
     for worker in workers:
-        threading.Thread(target=worker.run, args=(waiting, done), daemon=True).start()
+        threading.Thread(target=worker.run, args=(tasks, outcomes), daemon=True).start()
     try:
         for _ in points:
-            yield done.get()
+            yield outcomes.get()
     finally:
         for worker in workers:
             worker.stop()
@@ -66,16 +66,16 @@ class _Worker:
 
     def run(
         self,
-        waiting: queue.SimpleQueue[Point],
-        done: queue.SimpleQueue[tuple[Point, Outcome]],
+        tasks: queue.SimpleQueue[Point],
+        outcomes: queue.SimpleQueue[tuple[Point, Outcome]],
     ) -> None:
         """Estimates points until none wait, or it is stopped."""
         while not self._stopped:
             try:
-                point = waiting.get_nowait()
+                point = tasks.get_nowait()
             except queue.Empty:
                 break
-            done.put((point, self._outcome(point)))
+            outcomes.put((point, self._outcome(point)))
         self.stop()
 
     def stop(self) -> None:

@@ -96,11 +96,11 @@ class SweepResult:
         ]
         header = [name.replace("_", " ") for name in names]
         yield from table([*header, *_HEADER], rows)
-        failed: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for each in self.estimates:
             if each.outcome.error:
-                failed[each.outcome.error] = failed.get(each.outcome.error, 0) + 1
-        for error, times in failed.items():
+                counts[each.outcome.error] = counts.get(each.outcome.error, 0) + 1
+        for error, times in counts.items():
             yield ""
             yield f"{times} failed: {error}"
 

@@ -128,9 +128,9 @@ def _estimated(
         return
     from ipu_tf.sweep.evaluate import evaluate, model_of  # TensorFlow takes seconds to load.
 
-    made = model_of(model) if isinstance(model, str) else model
+    network = model_of(model) if isinstance(model, str) else model
     for point in points:
-        yield point, evaluate(made, point, training=training)
+        yield point, evaluate(network, point, training=training)
 
 
 def _check_names(model: Any, chips: Sequence[Machine]) -> None:

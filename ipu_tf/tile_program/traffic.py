@@ -233,7 +233,7 @@ def _wanted_extents(view: Placement, destination: Placement) -> tuple[int, ...] 
     if math.prod(dims) != destination.elements:
         return None
     extents = held_extents(destination, dims)
-    return tuple(held for held, (_, varies) in zip(extents, view.pattern, strict=True) if varies)
+    return tuple(size for size, (_, varies) in zip(extents, view.pattern, strict=True) if varies)
 
 
 def _on_one_tile(source: Placement, destination: Placement) -> bool:

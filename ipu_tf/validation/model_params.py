@@ -83,12 +83,12 @@ def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> Model
     Raises:
         CannotPredict: A parameter is unknown, is missing, or has no such value.
     """
-    taken = [*_KNOWN, *(name for name in network_options if name != "placement")]
-    unknown = [name for name in record.params if name not in taken]
+    names = [*_KNOWN, *(name for name in network_options if name != "placement")]
+    unknown = [name for name in record.params if name not in names]
     if unknown:
         raise CannotPredict(
             f"a model has no parameter {', '.join(map(repr, unknown))}. Known are "
-            f"{', '.join(taken)}"
+            f"{', '.join(names)}"
         )
     return ModelParams(
         network=str(record.params.get("network")),
@@ -107,7 +107,7 @@ def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> Model
         num_io_tiles=whole(record, "num_io_tiles") if "num_io_tiles" in record.params else 0,
         offload={name: _flag(record, name) for name in _OFFLOAD if name in record.params},
         options={
-            name: record.params[name] for name in taken[len(_KNOWN) :] if name in record.params
+            name: record.params[name] for name in names[len(_KNOWN) :] if name in record.params
         },
     )
 

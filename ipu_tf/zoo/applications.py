@@ -22,16 +22,16 @@ def efficientnet_b0(
     *, image_size: int = 224, classes: int = 1000, placement: StagePlacement = WHOLE
 ) -> keras.Model:
     """Returns EfficientNet-B0, from uint8 images to probabilities; blocks are "1a", "2a", ..."""
-    made = keras.applications.EfficientNetB0
-    return _application(made, pixels(image_size), "block{}_", classes, placement)
+    maker = keras.applications.EfficientNetB0
+    return _application(maker, pixels(image_size), "block{}_", classes, placement)
 
 
 def efficientnet_b4(
     *, image_size: int = 380, classes: int = 1000, placement: StagePlacement = WHOLE
 ) -> keras.Model:
     """Returns EfficientNet-B4, from uint8 images to probabilities; blocks are "1a", "2a", ..."""
-    made = keras.applications.EfficientNetB4
-    return _application(made, pixels(image_size), "block{}_", classes, placement)
+    maker = keras.applications.EfficientNetB4
+    return _application(maker, pixels(image_size), "block{}_", classes, placement)
 
 
 def mobilenet_v2(
@@ -39,39 +39,39 @@ def mobilenet_v2(
 ) -> keras.Model:
     """Returns MobileNet v2, from uint8 images to probabilities; blocks are "1" to "16"."""
     images = layers.Rescaling(1 / 127.5, -1.0, name="rescaled")(pixels(image_size))
-    made = keras.applications.MobileNetV2
-    return _application(made, images, "block_{}_", classes, placement)
+    maker = keras.applications.MobileNetV2
+    return _application(maker, images, "block_{}_", classes, placement)
 
 
 def mobilenet_v3_large(
     *, image_size: int = 224, classes: int = 1000, placement: StagePlacement = WHOLE
 ) -> keras.Model:
     """Returns MobileNet v3 large, from uint8 images to probabilities; blocks are "1" to "14"."""
-    made = keras.applications.MobileNetV3Large
-    return _application(made, pixels(image_size), "expanded_conv_{}_", classes, placement)
+    maker = keras.applications.MobileNetV3Large
+    return _application(maker, pixels(image_size), "expanded_conv_{}_", classes, placement)
 
 
 def mobilenet_v3_small(
     *, image_size: int = 224, classes: int = 1000, placement: StagePlacement = WHOLE
 ) -> keras.Model:
     """Returns MobileNet v3 small, from uint8 images to probabilities; blocks are "1" to "10"."""
-    made = keras.applications.MobileNetV3Small
-    return _application(made, pixels(image_size), "expanded_conv_{}_", classes, placement)
+    maker = keras.applications.MobileNetV3Small
+    return _application(maker, pixels(image_size), "expanded_conv_{}_", classes, placement)
 
 
 def _application(
-    made: Callable[..., keras.Model],
+    maker: Callable[..., keras.Model],
     images: Any,
     prefix: str,
     classes: int,
     placement: StagePlacement,
 ) -> keras.Model:
-    model: Any = made(weights=None, classes=classes, input_tensor=images)
+    model: Any = maker(weights=None, classes=classes, input_tensor=images)
     if placement.stages:
         _assign(model, [prefix.format(name) for name in placement.stages])
     if placement.checkpoints:
-        kept = [_last_layer(model, prefix.format(name)) for name in placement.checkpoints]
-        model.set_recomputation_options(checkpoints=kept, recompute=None)
+        checkpoints = [_last_layer(model, prefix.format(name)) for name in placement.checkpoints]
+        model.set_recomputation_options(checkpoints=checkpoints, recompute=None)
     return model
 
 

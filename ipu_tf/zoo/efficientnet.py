@@ -119,15 +119,15 @@ def _group_convolutions(name: str, **scales: float) -> CompoundScaling:
 
 def _blocks(network: CompoundScaling) -> Iterator[Block]:
     repeats = [math.ceil(network.depth * stage.repeats) for stage in _STAGES]
-    done, channels = 0, network.channels(_STEM_CHANNELS)
+    blocks_before, channels = 0, network.channels(_STEM_CHANNELS)
     for number, (stage, count) in enumerate(zip(_STAGES, repeats, strict=True), 1):
         out = network.channels(stage.channels)
         for index in range(count):
             name = f"{number}{chr(ord('a') + index)}"
             strides = stage.strides if index == 0 else 1
-            drop = network.drop_connect * done / sum(repeats)
+            drop = network.drop_connect * blocks_before / sum(repeats)
             yield name, _Block(network, stage, name, channels, out, strides, drop)
-            done, channels = done + 1, out
+            blocks_before, channels = blocks_before + 1, out
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,9 +67,9 @@ def _merge(name: str) -> Callable[[Any], Any]:
     """Returns the block that joins four neighbours to one token of twice the width."""
 
     def block(x: Any) -> Any:
-        joined = Neighbours(name=f"{name}_neighbours")(x)
-        joined = _norm(f"{name}_norm")(joined)
-        return layers.Dense(2 * x.shape[-1], use_bias=False, name=f"{name}_reduction")(joined)
+        neighbours = Neighbours(name=f"{name}_neighbours")(x)
+        neighbours = _norm(f"{name}_norm")(neighbours)
+        return layers.Dense(2 * x.shape[-1], use_bias=False, name=f"{name}_reduction")(neighbours)
 
     return block
 

@@ -103,9 +103,9 @@ class NodeMemory(layers.Layer):
         after = keras.ops.reshape(self.cell(rows, [before])[0], (-1, nodes.shape[1], self.width))
         if training:
             happened = keras.ops.reshape(nodes[:, :2], (-1, 1))
-            kept = keras.ops.reshape(after[:, :2], (-1, self.width))
-            kept = keras.ops.cast(keras.ops.stop_gradient(kept), self.states.dtype)
-            self.states.assign(keras.ops.scatter_update(self.states, happened, kept))
+            states = keras.ops.reshape(after[:, :2], (-1, self.width))
+            states = keras.ops.cast(keras.ops.stop_gradient(states), self.states.dtype)
+            self.states.assign(keras.ops.scatter_update(self.states, happened, states))
         return [after, keras.ops.take(self.states, neighbours, axis=0)]
 
     def get_config(self) -> dict[str, object]:

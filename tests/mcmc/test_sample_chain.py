@@ -202,7 +202,7 @@ def test_figures_of_kernels_within_kernels():
 def test_a_bar_shows_results_and_figures(capsys):
     with (
         warnings.catch_warnings(action="ignore"),
-        chain_progress.progress_bar(10, 4, shown=True) as advance,
+        chain_progress.progress_bar(10, 4, is_shown=True) as advance,
     ):
         kernel = tfp.mcmc.DualAveragingStepSizeAdaptation(hmc(), num_adaptation_steps=3)
         advance(6, kernel.bootstrap_results(tf.constant(STATE)))

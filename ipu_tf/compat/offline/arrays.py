@@ -35,11 +35,11 @@ def images(
     pictures = _pictures(shape, classes, ink)
     random = np.random.default_rng((_SEED, split, classes))
     labels = random.integers(classes, size=count, dtype=np.uint8)
-    made = random.integers(_NOISE_LEVELS, size=(count, *shape), dtype=np.uint8)
+    pixels = random.integers(_NOISE_LEVELS, size=(count, *shape), dtype=np.uint8)
     if ink < 1:
-        made *= pictures[labels] > 0
-    made += pictures[labels]
-    return made, labels
+        pixels *= pictures[labels] > 0
+    pixels += pictures[labels]
+    return pixels, labels
 
 
 def _pictures(shape: tuple[int, ...], classes: int, ink: float) -> np.ndarray:
@@ -77,12 +77,12 @@ def sequences(
     ranks = np.exp(random.random(total) * np.log(words)).astype(int)
     of_class = np.repeat(labels, lengths)
     preferred = ranks - ranks % classes + of_class
-    chosen = np.where(random.random(total) < 0.5, preferred, ranks)
-    np.clip(chosen, 1, words, out=chosen)
+    picks = np.where(random.random(total) < 0.5, preferred, ranks)
+    np.clip(picks, 1, words, out=picks)
     texts = np.empty(count, dtype=object)
     ends = np.cumsum(lengths)
     for number, (length, end) in enumerate(zip(lengths, ends, strict=True)):
-        texts[number] = chosen[end - length : end].tolist()
+        texts[number] = picks[end - length : end].tolist()
     return texts, labels
 
 

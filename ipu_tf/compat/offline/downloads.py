@@ -70,8 +70,10 @@ def _generating(folder: Path, get_file: Callable[..., str]) -> Callable[..., str
         if not source.exists():
             WRITERS[origin](source)
             _LOG.warning("Generated data takes the place of %s (--offline).", origin)
-        kept = {name: value for name, value in options.items() if name not in _OF_THE_REAL_FILE}
-        return get_file(fname or source.name, source.as_uri(), cache_dir=str(folder), **kept)
+        arguments = {
+            name: value for name, value in options.items() if name not in _OF_THE_REAL_FILE
+        }
+        return get_file(fname or source.name, source.as_uri(), cache_dir=str(folder), **arguments)
 
     return get_generated_file
 

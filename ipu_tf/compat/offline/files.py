@@ -56,8 +56,8 @@ def _mnist(path: Path) -> None:
 
 
 def _fashion_images(count: int, split: int, path: Path) -> None:
-    made, _ = images(count, (28, 28), 10, split=split + 2, ink=_CLOTHES_INK)
-    _gzip(path, struct.pack(">4i", 0x803, count, 28, 28) + made.tobytes())
+    pixels, _ = images(count, (28, 28), 10, split=split + 2, ink=_CLOTHES_INK)
+    _gzip(path, struct.pack(">4i", 0x803, count, 28, 28) + pixels.tobytes())
 
 
 def _fashion_labels(count: int, split: int, path: Path) -> None:
@@ -85,8 +85,8 @@ def _cifar100(path: Path) -> None:
     _tar(path, "cifar-100-python", members)
 
 
-def _cifar_batch(made: np.ndarray, **labels: np.ndarray) -> bytes:
-    rows = made.transpose(0, 3, 1, 2).reshape(len(made), -1)
+def _cifar_batch(pixels: np.ndarray, **labels: np.ndarray) -> bytes:
+    rows = pixels.transpose(0, 3, 1, 2).reshape(len(pixels), -1)
     batch: dict[bytes, Any] = {name.encode(): of.tolist() for name, of in labels.items()}
     return pickle.dumps({b"data": rows, **batch}, protocol=_PICKLE_PROTOCOL)
 

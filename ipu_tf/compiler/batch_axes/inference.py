@@ -41,27 +41,27 @@ def sample_extents(module: Module, samples: int) -> tuple[Extents, AxesByName]:
     for computation in module.computations.values():
         by_name = computation.by_name()
         for instruction in computation:
-            reading = _reading(instruction, by_name, extents, axes_by_name)
+            work = _instruction_extents(instruction, by_name, extents, axes_by_name)
             if instruction.opcode in _CALLS:
-                _join_calls(module, reading, axes_by_name)
+                _join_calls(module, work, axes_by_name)
             elif instruction.opcode == "reshape":
-                reshapes.append(reading)
+                reshapes.append(work)
             elif instruction.opcode != "parameter":
-                _apply(reading)
-    while sum(_reshaped(reading, samples) for reading in reshapes):
+                _apply(work)
+    while sum(_reshaped(work, samples) for work in reshapes):
         pass
     return extents, axes_by_name
 
 
-def _apply(reading: InstructionExtents) -> None:
+def _apply(work: InstructionExtents) -> None:
     try:
-        apply(reading)
+        apply(work)
     except NotInferable as error:
-        one = reading.instruction
+        one = work.instruction
         raise NotInferable(f"'{one.name}' ({one.opcode}): {error}") from None
 
 
-def _reading(
+def _instruction_extents(
     instruction: Instruction,
     by_name: Mapping[str, Instruction],
     extents: Extents,
@@ -91,30 +91,30 @@ def _fix_inputs(module: Module, samples: int, extents: Extents, axes_by_name: Ax
             raise NotInferable(f"the input '{parameter.name}' is no batch of {samples} samples")
 
 
-def _join_calls(module: Module, reading: InstructionExtents, axes_by_name: AxesByName) -> None:
+def _join_calls(module: Module, work: InstructionExtents, axes_by_name: AxesByName) -> None:
     """Joins what a call or a conditional passes to its computations and gets from them."""
-    instruction, extents = reading.instruction, reading.extents
+    instruction, extents = work.instruction, work.extents
     callees = [module.computations[name] for name in instruction.computations]
     for number, callee in enumerate(callees):
         if instruction.opcode == "conditional":
-            arguments = [reading.operands[1 + number]]
+            arguments = [work.operands[1 + number]]
         else:
-            arguments = list(reading.operands)
+            arguments = list(work.operands)
         for parameter in callee:
             if parameter.opcode == "parameter":
                 argument = arguments[parameter.attributes["parameter_number"]]
                 for one, other in zip(argument, axes_by_name[parameter.name], strict=True):
                     extents.join_all(one, other)
-        for one, other in zip(axes_by_name[callee.root], reading.results, strict=True):
+        for one, other in zip(axes_by_name[callee.root], work.results, strict=True):
             extents.join_all(one, other)
 
 
-def _reshaped(reading: InstructionExtents, samples: int) -> bool:
+def _reshaped(work: InstructionExtents, samples: int) -> bool:
     """Notes what the extents of one side of a reshape say of the other; whether that is news."""
-    type_ = reading.instruction.type
+    type_ = work.instruction.type
     assert isinstance(type_, Array)
-    sides = (reading.operand(0), reading.array(0).dims), (reading.result, type_.dims)
-    news = [_from_side(reading.extents, *sides[one], *sides[1 - one], samples) for one in (0, 1)]
+    sides = (work.operand(0), work.array(0).dims), (work.result, type_.dims)
+    news = [_from_side(work.extents, *sides[one], *sides[1 - one], samples) for one in (0, 1)]
     return any(news)
 
 
@@ -127,16 +127,16 @@ def _from_side(
     samples: int,
 ) -> bool:
     """Fixes the open extents of one side of a reshape if those of the other one are all known."""
-    counting = [extents.counts_samples(extent) for extent in axes]
+    is_of_samples = [extents.counts_samples(extent) for extent in axes]
     open_ = [n for n, extent in enumerate(other) if extents.counts_samples(extent) is None]
-    if None in counting or not open_:
+    if None in is_of_samples or not open_:
         return False
-    if counting.count(True) > 1:
+    if is_of_samples.count(True) > 1:
         raise NotInferable("a reshape of several axes that count samples")
-    if not any(counting):
+    if not any(is_of_samples):
         _fix(extents, other, open_, None)
         return True
-    before = math.prod(known_dims[: counting.index(True)])
+    before = math.prod(known_dims[: is_of_samples.index(True)])
     if any(extents.counts_samples(extent) for extent in other):
         _fix(extents, other, open_, None)
         return True
@@ -159,9 +159,9 @@ def _may_count(axis: int, dims: Sequence[int], before: int, samples: int) -> boo
     )
 
 
-def _fix(extents: Extents, axes: Axes, open_: Sequence[int], counting: int | None) -> None:
+def _fix(extents: Extents, axes: Axes, open_: Sequence[int], sample_axis: int | None) -> None:
     for number in open_:
-        extents.fix(axes[number], counts_samples=number == counting)
+        extents.fix(axes[number], counts_samples=number == sample_axis)
 
 
 def live(computation: Computation) -> Iterator[Instruction]:

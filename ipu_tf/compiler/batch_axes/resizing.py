@@ -102,8 +102,8 @@ class _Scale:
             return TupleType(tuple(self._type(part, axes) for part in type_.parts))
         counts = map(self.extents.counts_samples, next(axes))
         dims = [
-            self.size(dim) if counting else dim
-            for dim, counting in zip(type_.dims, counts, strict=True)
+            self.size(dim) if counts_samples else dim
+            for dim, counts_samples in zip(type_.dims, counts, strict=True)
         ]
         return Array(type_.dtype, tuple(dims))
 

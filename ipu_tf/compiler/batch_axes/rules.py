@@ -53,167 +53,163 @@ class InstructionExtents:
 Rule: TypeAlias = Callable[[InstructionExtents], None]
 
 
-def apply(reading: InstructionExtents) -> None:
+def apply(work: InstructionExtents) -> None:
     """Notes what an instruction that calls no computation says of its extents.
 
     Raises:
         NotInferable: It contradicts what is known, or its opcode has no rule.
     """
-    opcode = reading.instruction.opcode
+    opcode = work.instruction.opcode
     if opcode in SAME_SHAPE:
-        _elementwise(reading)
+        _elementwise(work)
     elif opcode in RULES:
-        RULES[opcode](reading)
+        RULES[opcode](work)
     else:
         raise NotInferable(f"nothing is known of '{opcode}'")
 
 
-def _elementwise(reading: InstructionExtents) -> None:
-    for arrays in reading.operands:
+def _elementwise(work: InstructionExtents) -> None:
+    for arrays in work.operands:
         if arrays[0]:  # A scalar stands for all elements.
-            reading.extents.join_all(arrays[0], reading.result)
+            work.extents.join_all(arrays[0], work.result)
 
 
-def _open(reading: InstructionExtents) -> None:
+def _open(work: InstructionExtents) -> None:
     """Says nothing: readers say what the extents are."""
 
 
-def _all_fixed(reading: InstructionExtents) -> None:
-    for axes in reading.results:
-        reading.fix(*axes)
+def _all_fixed(work: InstructionExtents) -> None:
+    for axes in work.results:
+        work.fix(*axes)
 
 
-def _passed_on(reading: InstructionExtents) -> None:
-    operand_axes = [axes for arrays in reading.operands for axes in arrays]
-    for axes, result in zip(operand_axes, reading.results, strict=True):
-        reading.extents.join_all(axes, result)
+def _passed_on(work: InstructionExtents) -> None:
+    operand_axes = [axes for arrays in work.operands for axes in arrays]
+    for axes, result in zip(operand_axes, work.results, strict=True):
+        work.extents.join_all(axes, result)
 
 
-def _each(reading: InstructionExtents) -> None:
+def _each(work: InstructionExtents) -> None:
     """Joins each operand with the result of its number."""
-    for arrays, result in zip(reading.operands, reading.results, strict=True):
-        reading.extents.join_all(arrays[0], result)
+    for arrays, result in zip(work.operands, work.results, strict=True):
+        work.extents.join_all(arrays[0], result)
 
 
-def _broadcast(reading: InstructionExtents) -> None:
-    dimensions = reading.instruction.attributes["dimensions"]
-    reading.extents.join_all(
-        reading.operand(0), [reading.result[dimension] for dimension in dimensions]
-    )
+def _broadcast(work: InstructionExtents) -> None:
+    dimensions = work.instruction.attributes["dimensions"]
+    work.extents.join_all(work.operand(0), [work.result[dimension] for dimension in dimensions])
 
 
-def _transpose(reading: InstructionExtents) -> None:
-    dimensions = reading.instruction.attributes["dimensions"]
-    operand = reading.operand(0)
-    reading.extents.join_all([operand[dimension] for dimension in dimensions], reading.result)
+def _transpose(work: InstructionExtents) -> None:
+    dimensions = work.instruction.attributes["dimensions"]
+    operand = work.operand(0)
+    work.extents.join_all([operand[dimension] for dimension in dimensions], work.result)
 
 
-def _reduce(reading: InstructionExtents) -> None:
-    reduced = set(reading.instruction.attributes["dimensions"])
-    for arrays, result in zip(reading.operands, reading.results, strict=False):
+def _reduce(work: InstructionExtents) -> None:
+    reduced = set(work.instruction.attributes["dimensions"])
+    for arrays, result in zip(work.operands, work.results, strict=False):
         kept_extents = [extent for number, extent in enumerate(arrays[0]) if number not in reduced]
-        reading.extents.join_all(kept_extents, result)
+        work.extents.join_all(kept_extents, result)
 
 
-def _windows(reading: InstructionExtents, whole: Axes, windowed: Axes) -> None:
+def _windows(work: InstructionExtents, whole: Axes, windowed: Axes) -> None:
     """Joins the extents along which a window takes one element at a time, and fixes the others."""
-    window: Window = reading.instruction.attributes["window"]
+    window: Window = work.instruction.attributes["window"]
     for one, other, dimension in zip(whole, windowed, window.dimensions, strict=True):
         padding = dimension.padding_low, dimension.padding_high
         if (dimension.size, dimension.stride, dimension.base_dilation, *padding) == (1, 1, 1, 0, 0):
-            reading.extents.join(one, other)
+            work.extents.join(one, other)
         else:
-            reading.fix(one, other)
+            work.fix(one, other)
 
 
-def _reduce_window(reading: InstructionExtents) -> None:
-    for arrays, result in zip(reading.operands, reading.results, strict=False):
-        _windows(reading, arrays[0], result)
+def _reduce_window(work: InstructionExtents) -> None:
+    for arrays, result in zip(work.operands, work.results, strict=False):
+        _windows(work, arrays[0], result)
 
 
-def _select_and_scatter(reading: InstructionExtents) -> None:
-    reading.extents.join_all(reading.operand(0), reading.result)
-    _windows(reading, reading.operand(0), reading.operand(1))
+def _select_and_scatter(work: InstructionExtents) -> None:
+    work.extents.join_all(work.operand(0), work.result)
+    _windows(work, work.operand(0), work.operand(1))
 
 
-def _convolution(reading: InstructionExtents) -> None:
-    attributes = reading.instruction.attributes
+def _convolution(work: InstructionExtents) -> None:
+    attributes = work.instruction.attributes
     numbers = attributes["convolution_dimension_numbers"]
-    left, right, result = reading.operand(0), reading.operand(1), reading.result
-    reading.fix(*(left[axis] for axis in numbers.input_spatial))
-    reading.fix(*(right[axis] for axis in numbers.kernel_spatial))
-    reading.fix(*(result[axis] for axis in numbers.output_spatial))
-    reading.extents.join(right[numbers.kernel_output_feature], result[numbers.output_feature])
+    left, right, result = work.operand(0), work.operand(1), work.result
+    work.fix(*(left[axis] for axis in numbers.input_spatial))
+    work.fix(*(right[axis] for axis in numbers.kernel_spatial))
+    work.fix(*(result[axis] for axis in numbers.output_spatial))
+    work.extents.join(right[numbers.kernel_output_feature], result[numbers.output_feature])
     images, channels = left[numbers.input_batch], left[numbers.input_feature]
     if attributes.get("batch_group_count", 1) == 1:
-        reading.extents.join(images, result[numbers.output_batch])
+        work.extents.join(images, result[numbers.output_batch])
     else:
-        reading.fix(images, result[numbers.output_batch], result[numbers.output_feature])
+        work.fix(images, result[numbers.output_batch], result[numbers.output_feature])
     if attributes.get("feature_group_count", 1) == 1:
-        reading.extents.join(channels, right[numbers.kernel_input_feature])
+        work.extents.join(channels, right[numbers.kernel_input_feature])
     else:
-        reading.fix(channels, right[numbers.kernel_input_feature], result[numbers.output_feature])
+        work.fix(channels, right[numbers.kernel_input_feature], result[numbers.output_feature])
 
 
-def _dot(reading: InstructionExtents) -> None:
-    numbers = reading.instruction.attributes["dot_dimension_numbers"]
-    left, right = reading.operand(0), reading.operand(1)
+def _dot(work: InstructionExtents) -> None:
+    numbers = work.instruction.attributes["dot_dimension_numbers"]
+    left, right = work.operand(0), work.operand(1)
     pairs = [
         *zip(numbers.lhs_batch, numbers.rhs_batch, strict=True),
         *zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True),
     ]
     for one, other in pairs:
-        reading.extents.join(left[one], right[other])
+        work.extents.join(left[one], right[other])
     free = [
         *(left[axis] for axis in numbers.lhs_batch),
         *_without(left, (*numbers.lhs_batch, *numbers.lhs_contracting)),
         *_without(right, (*numbers.rhs_batch, *numbers.rhs_contracting)),
     ]
-    reading.extents.join_all(free, reading.result)
+    work.extents.join_all(free, work.result)
 
 
-def _concatenate(reading: InstructionExtents) -> None:
-    (along,) = reading.instruction.attributes["dimensions"]
-    reading.fix(reading.result[along], *(arrays[0][along] for arrays in reading.operands))
-    for arrays in reading.operands:
-        reading.extents.join_all(_without(arrays[0], (along,)), _without(reading.result, (along,)))
+def _concatenate(work: InstructionExtents) -> None:
+    (along,) = work.instruction.attributes["dimensions"]
+    work.fix(work.result[along], *(arrays[0][along] for arrays in work.operands))
+    for arrays in work.operands:
+        work.extents.join_all(_without(arrays[0], (along,)), _without(work.result, (along,)))
 
 
-def _slice(reading: InstructionExtents) -> None:
-    slices = reading.instruction.attributes["slice_dimensions"]
-    sizes = reading.array(0).dims
-    for part, size, one, other in zip(
-        slices, sizes, reading.operand(0), reading.result, strict=True
-    ):
+def _slice(work: InstructionExtents) -> None:
+    slices = work.instruction.attributes["slice_dimensions"]
+    sizes = work.array(0).dims
+    for part, size, one, other in zip(slices, sizes, work.operand(0), work.result, strict=True):
         if (part.start, part.limit, part.stride) == (0, size, 1):
-            reading.extents.join(one, other)
+            work.extents.join(one, other)
         else:
-            reading.fix(one, other)
+            work.fix(one, other)
 
 
-def _pad(reading: InstructionExtents) -> None:
-    padding = reading.instruction.attributes["padding_config"]
-    for part, one, other in zip(padding, reading.operand(0), reading.result, strict=True):
+def _pad(work: InstructionExtents) -> None:
+    padding = work.instruction.attributes["padding_config"]
+    for part, one, other in zip(padding, work.operand(0), work.result, strict=True):
         if (part.low, part.high, part.interior) == (0, 0, 0):
-            reading.extents.join(one, other)
+            work.extents.join(one, other)
         else:
-            reading.fix(one, other)
+            work.fix(one, other)
 
 
-def _dynamic_slice(reading: InstructionExtents) -> None:
-    type_ = reading.instruction.type
+def _dynamic_slice(work: InstructionExtents) -> None:
+    type_ = work.instruction.type
     assert isinstance(type_, Array)
-    _moving(reading, reading.operand(0), reading.array(0).dims, reading.result, type_.dims)
+    _moving(work, work.operand(0), work.array(0).dims, work.result, type_.dims)
 
 
-def _dynamic_update_slice(reading: InstructionExtents) -> None:
-    reading.extents.join_all(reading.operand(0), reading.result)
-    part = reading.array(1).dims
-    _moving(reading, reading.operand(0), reading.array(0).dims, reading.operand(1), part)
+def _dynamic_update_slice(work: InstructionExtents) -> None:
+    work.extents.join_all(work.operand(0), work.result)
+    part = work.array(1).dims
+    _moving(work, work.operand(0), work.array(0).dims, work.operand(1), part)
 
 
 def _moving(
-    reading: InstructionExtents,
+    work: InstructionExtents,
     whole: Axes,
     sizes: Sequence[int],
     part: Axes,
@@ -225,72 +221,72 @@ def _moving(
     """
     for one, other, size, part_size in zip(whole, part, sizes, part_sizes, strict=True):
         if size == part_size != 1:
-            reading.extents.join(one, other)
+            work.extents.join(one, other)
         else:
-            reading.fix(one, other)
+            work.fix(one, other)
 
 
-def _gather(reading: InstructionExtents) -> None:
-    attributes = reading.instruction.attributes
+def _gather(work: InstructionExtents) -> None:
+    attributes = work.instruction.attributes
     numbers, sizes = attributes["gather_dimension_numbers"], attributes["gather_slice_sizes"]
     collapsed = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     offset_axes = [axis for axis in range(len(sizes)) if axis not in collapsed]
-    offsets = [reading.result[axis] for axis in numbers.offset_dims]
+    offsets = [work.result[axis] for axis in numbers.offset_dims]
     for axis, result in zip(offset_axes, offsets, strict=True):
-        whole = reading.operand(0)[axis]
-        if sizes[axis] == reading.array(0).dims[axis] != 1:
-            reading.extents.join(whole, result)
+        whole = work.operand(0)[axis]
+        if sizes[axis] == work.array(0).dims[axis] != 1:
+            work.extents.join(whole, result)
         else:
-            reading.fix(whole, result)
-    reading.fix(*(reading.operand(0)[axis] for axis in numbers.collapsed_slice_dims))
-    indices = _without(reading.operand(1), (numbers.index_vector_dim,))
-    reading.extents.join_all(indices, _without(reading.result, numbers.offset_dims))
+            work.fix(whole, result)
+    work.fix(*(work.operand(0)[axis] for axis in numbers.collapsed_slice_dims))
+    indices = _without(work.operand(1), (numbers.index_vector_dim,))
+    work.extents.join_all(indices, _without(work.result, numbers.offset_dims))
     for axis, other in zip(
         numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True
     ):
-        reading.extents.join(reading.operand(0)[axis], reading.operand(1)[other])
+        work.extents.join(work.operand(0)[axis], work.operand(1)[other])
 
 
-def _scatter(reading: InstructionExtents) -> None:
-    numbers = reading.instruction.attributes["scatter_dimension_numbers"]
-    if len(reading.operands) != 3 or numbers.input_batching_dims:
+def _scatter(work: InstructionExtents) -> None:
+    numbers = work.instruction.attributes["scatter_dimension_numbers"]
+    if len(work.operands) != 3 or numbers.input_batching_dims:
         raise NotInferable("nothing is known of a 'scatter' of several arrays, or of batches")
-    whole, indices, updates = (reading.operand(number) for number in range(3))
-    reading.extents.join_all(whole, reading.result)
+    whole, indices, updates = (work.operand(number) for number in range(3))
+    work.extents.join_all(whole, work.result)
     update_axes = [axis for axis in range(len(whole)) if axis not in numbers.inserted_window_dims]
-    reading.fix(*(whole[axis] for axis in numbers.inserted_window_dims))
+    work.fix(*(whole[axis] for axis in numbers.inserted_window_dims))
     for axis, update in zip(update_axes, numbers.update_window_dims, strict=True):
-        if reading.array(0).dims[axis] == reading.array(2).dims[update] != 1:
-            reading.extents.join(whole[axis], updates[update])
+        if work.array(0).dims[axis] == work.array(2).dims[update] != 1:
+            work.extents.join(whole[axis], updates[update])
         else:
-            reading.fix(whole[axis], updates[update])
-    reading.extents.join_all(
+            work.fix(whole[axis], updates[update])
+    work.extents.join_all(
         _without(indices, (numbers.index_vector_dim,)),
         _without(updates, numbers.update_window_dims),
     )
 
 
-def _element(reading: InstructionExtents) -> None:
-    type_, index = reading.types[0], reading.instruction.attributes["tuple_index"]
+def _element(work: InstructionExtents) -> None:
+    type_, index = work.types[0], work.instruction.attributes["tuple_index"]
     assert isinstance(type_, TupleType)
     first = sum(_arrays(part) for part in type_.parts[:index])
-    for number, result in enumerate(reading.results):
-        reading.extents.join_all(reading.operands[0][first + number], result)
+    for number, result in enumerate(work.results):
+        work.extents.join_all(work.operands[0][first + number], result)
 
 
 def _arrays(type_: Type) -> int:
     return 1 if isinstance(type_, Array) else sum(_arrays(part) for part in type_.parts)
 
 
-def _batch_norm(reading: InstructionExtents) -> None:
+def _batch_norm(work: InstructionExtents) -> None:
     """Joins the normalised array with its operand: the others have an element a feature."""
-    feature = reading.instruction.attributes["feature_index"]
-    reading.extents.join_all(reading.operand(0), reading.results[0])
-    reading.fix(reading.operand(0)[feature])
-    if reading.instruction.opcode == "batch-norm-grad":
-        reading.extents.join_all(reading.operand(0), reading.operand(4))
-    small = [*(arrays[0] for arrays in reading.operands), *reading.results]
-    reading.fix(*(axes[0] for axes in small if len(axes) == 1 and len(reading.operand(0)) > 1))
+    feature = work.instruction.attributes["feature_index"]
+    work.extents.join_all(work.operand(0), work.results[0])
+    work.fix(work.operand(0)[feature])
+    if work.instruction.opcode == "batch-norm-grad":
+        work.extents.join_all(work.operand(0), work.operand(4))
+    small = [*(arrays[0] for arrays in work.operands), *work.results]
+    work.fix(*(axes[0] for axes in small if len(axes) == 1 and len(work.operand(0)) > 1))
 
 
 def _without(axes: Sequence[int], left_out: Sequence[int]) -> Axes:

@@ -112,13 +112,13 @@ def _from_operands(
 ) -> Instruction:
     """Returns an instruction, attributed by its operands."""
     phase, layer = instruction.phase, instruction.layer
-    computed = [operand for operand in operands if operand.opcode not in _TIMELESS]
-    if phase == "forward" and computed and all(i.phase == "backward" for i in computed):
+    sources = [operand for operand in operands if operand.opcode not in _TIMELESS]
+    if phase == "forward" and sources and all(i.phase == "backward" for i in sources):
         phase = "backward"
     is_known = _has_op(instruction)
     if not layer and (phase != "forward" or not is_known):
         if phase == "update" and is_known:  # A test of a gradient, such as whether it is finite.
-            operands = [operand for operand in computed if operand.opcode != "parameter"]
+            operands = [operand for operand in sources if operand.opcode != "parameter"]
         layers = dict.fromkeys(operand.layer for operand in operands if operand.layer)
         if len(layers) == 1 or (layers and phase == "backward"):
             layer = next(iter(layers))

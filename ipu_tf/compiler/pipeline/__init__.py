@@ -36,7 +36,7 @@ if not TYPE_CHECKING:
             "build_pipeline": f"{__name__}.deploy.deploy",
             "compile_pipeline": "ipu_tf.compiler.compile.compile_program",
         },
-        kept={
+        others={
             name: f"{__name__}.deprecated.{name}" for name in ("build_pipeline", "compile_pipeline")
         },
     )

@@ -175,7 +175,7 @@ def balanced_stages(figures: LayerFigures, request: BalanceRequest) -> tuple[int
     best_of: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
     for stage in range(stages):
         costs = _Costs(figures, request, stage)
-        following: dict[int, tuple[float, tuple[int, ...]]] = {}
+        ends: dict[int, tuple[float, tuple[int, ...]]] = {}
         for end in [layers] if stage == stages - 1 else begins:
             options = (
                 (max(longest, costs.of(begin, end)), (*cuts, end))
@@ -184,8 +184,8 @@ def balanced_stages(figures: LayerFigures, request: BalanceRequest) -> tuple[int
             )
             shortest = min(options, default=None)
             if shortest is not None:
-                following[end] = shortest
-        best_of = following
+                ends[end] = shortest
+        best_of = ends
     ends_of_stages = best_of[layers][1]
     return tuple(bisect.bisect_right(ends_of_stages, layer) for layer in range(layers))
 

@@ -58,8 +58,8 @@ def deploy(
     Arguments and errors are those of `compile_program`.
     """
     system = options.system_of(deployment.replica_ipus * deployment.replicas)
-    sharing = host.sharing_replicas(system, deployment.replicas, deployment.replica_ipus)
-    options = dataclasses.replace(options, host_ipus=max(options.host_ipus, sharing))
+    host_replicas = host.sharing_replicas(system, deployment.replicas, deployment.replica_ipus)
+    options = dataclasses.replace(options, host_ipus=max(options.host_ipus, host_replicas))
     wiring = Wiring(
         system=system,
         ipus=deployment.ipus,
@@ -237,12 +237,12 @@ def _reduction_cycles(step: Cut, deployment: Deployment, wiring: Wiring, sums: i
     kept_parts = deployment.offload.weight_parts(deployment.replicas)
     if parts == 1:
         return wiring.all_reduce_cycles(summed)
-    sharing = ReplicaGroup(replicas=parts)
+    group = ReplicaGroup(replicas=parts)
     others = ReplicaGroup(replicas=deployment.replicas // parts, stride=parts)
     gathering = ReplicaGroup(replicas=parts // kept_parts, stride=kept_parts)
-    cycles = wiring.reduce_scatter_cycles(summed, sharing)
+    cycles = wiring.reduce_scatter_cycles(summed, group)
     cycles += wiring.all_reduce_cycles(ceil_div(summed, parts), others)
-    cycles += wiring.all_reduce_cycles(_SUM_BYTES * sums, sharing)
+    cycles += wiring.all_reduce_cycles(_SUM_BYTES * sums, group)
     new_weights = [
         instruction.name
         for instruction in step.module.entry_computation

@@ -35,14 +35,14 @@ def map_arrays(
     function: Callable[[str, TensorLike], TensorLike], parts: Mapping[str, object]
 ) -> dict[str, object]:
     """Returns `parts` with every array that is not None replaced by `function(name, array)`."""
-    mapped = {}
+    arrays = {}
     for role, part in parts.items():
         flat = [
             array if array is None else function(_name(role, path), array)
             for path, array in tree.flatten_with_path(part)
         ]
-        mapped[role] = tree.pack_sequence_as(part, flat)
-    return mapped
+        arrays[role] = tree.pack_sequence_as(part, flat)
+    return arrays
 
 
 def _name(role: str, path: tuple[object, ...]) -> str:

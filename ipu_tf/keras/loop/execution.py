@@ -109,7 +109,7 @@ class ExecutionFunction:
         return self._run(split_batch(batch, steps, self._replicas), steps)
 
     def _run(self, stacked: TensorStructure, steps: int) -> Results:
-        spec = batch_spec(stacked, skipped=1 if self._replicas == 1 else 2)
+        spec = batch_spec(stacked, outer_axes=1 if self._replicas == 1 else 2)
         function = self._jit_function if self._runs_jitted(spec, steps) else self._stack_function
         with self._span(steps):
             return function(stacked, tf.constant(steps))
@@ -149,7 +149,7 @@ class ExecutionFunction:
 
         @tf.autograph.experimental.do_not_convert
         def run(iterator: tf.data.Iterator) -> Results:
-            spec = batch_spec(iterator.element_spec, skipped=0 if self._replicas == 1 else 1)
+            spec = batch_spec(iterator.element_spec, outer_axes=0 if self._replicas == 1 else 1)
             publish = None if self._results is None else self._results.publish
             results = self._loop.run(steps, steps, lambda _: read(iterator), spec, publish)
             return self._summarise(results), results
@@ -165,7 +165,7 @@ class ExecutionFunction:
         def read(step: tf.Tensor) -> TensorStructure:
             return tree.map_structure(lambda leaf: None if leaf is None else leaf[step], batches)
 
-        results = self._loop.run(steps, length, read, batch_spec(batches, skipped=outer_axes))
+        results = self._loop.run(steps, length, read, batch_spec(batches, outer_axes=outer_axes))
         return self._summarise(results), results
 
 
@@ -251,16 +251,16 @@ def concatenated(outputs: TensorStructure) -> TensorStructure:
     return tree.map_structure(concatenate, outputs)
 
 
-def batch_spec(data: ArrayStructure | SpecStructure, *, skipped: int = 0) -> SpecStructure:
+def batch_spec(data: ArrayStructure | SpecStructure, *, outer_axes: int = 0) -> SpecStructure:
     """Returns the shapes and types of tensors or specs, None for missing parts.
 
     Args:
         data: A structure of tensors or specs.
-        skipped: Number of leading axes to leave out.
+        outer_axes: Number of leading axes to leave out.
     """
     return tree.map_structure(
         lambda leaf: (
-            tf.TensorSpec(leaf.shape[skipped:], leaf.dtype) if hasattr(leaf, "shape") else None
+            tf.TensorSpec(leaf.shape[outer_axes:], leaf.dtype) if hasattr(leaf, "shape") else None
         ),
         data,
     )

@@ -38,8 +38,8 @@ class WaitsForData:
             batch = iterator.get_next()
         leaves = [leaf for leaf in tree.flatten(batch) if leaf is not None]
         with tf.control_dependencies(leaves):
-            ended = tf.numpy_function(self._ended, [], [])
-        with tf.control_dependencies([ended]):  # Readers of the batch run after it.
+            end = tf.numpy_function(self._ended, [], [])
+        with tf.control_dependencies([end]):  # Readers of the batch run after it.
             return tree.map_structure(
                 lambda leaf: None if leaf is None else tf.identity(leaf), batch
             )

@@ -129,8 +129,8 @@ class StepwiseCallbackList:
             future.result()
 
     def _wait(self) -> None:
-        pending, self._pending = self._pending, []
-        for future in pending:
+        calls, self._pending = self._pending, []
+        for future in calls:
             future.result()
 
 

@@ -295,14 +295,14 @@ def _post_order(
         stop: Identities of tensors that are given and not computed.
     """
     worklist = [(node, False) for node in _producers(graphs, reversed(outputs), stop)]
-    done: set[int] = set()
+    visits: set[int] = set()
     order = []
     while worklist:
         node, operands_done = worklist.pop()
-        if id(node) in done:
+        if id(node) in visits:
             continue
         if operands_done:
-            done.add(id(node))
+            visits.add(id(node))
             order.append(node)
         else:
             worklist.append((node, True))

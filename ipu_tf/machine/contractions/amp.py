@@ -48,8 +48,8 @@ def amp_1x1_cycles(work: ContractionWork, target: Target) -> Count:
     out_groups = ceil_div(work.out_channels, columns)
     load = weight_load_cycles(work.dtype, columns, target)
     zeroing = out_groups * (18 + 7 + load + _inner_1x1(work, target, zeroing=True))
-    adding = out_groups * (19 + 6 + load + _inner_1x1(work, target, zeroing=False))
-    groups = work.groups * (13 + (in_groups - 1) * (15 + adding) + 11 + zeroing)
+    later_cycles = out_groups * (19 + 6 + load + _inner_1x1(work, target, zeroing=False))
+    groups = work.groups * (13 + (in_groups - 1) * (15 + later_cycles) + 11 + zeroing)
     zero_list = barrel_cycles(7 + 3 * (in_groups * work.groups - 1), target)
     start = _F8_VERTEX_CYCLES if work.dtype == "float8" else _VERTEX_1X1_CYCLES
     return CALL_1X1_CYCLES + start + zero_list + groups

@@ -67,9 +67,9 @@ def vertical_mac_cycles(work: ContractionWork, target: Target) -> Count:
     inner = barrel_cycles(_VMAC_WORKER_SLOTS + items * item, target)
     partial_vectors = work.positions * VMAC_CHANNELS * 4 // VECTOR_BYTES
     zeroing = barrel_cycles(15 + slowest_share(partial_vectors, target), target)
-    adding = barrel_cycles(20 + slowest_share(partial_vectors, target), target)
+    sum_cycles = barrel_cycles(20 + slowest_share(partial_vectors, target), target)
     channels = work.in_channels * work.out_channels
-    return _VMAC_VERTEX_CYCLES + packs * channels * (zeroing + 32 + 24 + inner + adding)
+    return _VMAC_VERTEX_CYCLES + packs * channels * (zeroing + 32 + 24 + inner + sum_cycles)
 
 
 def outer_product_cycles(work: ContractionWork, target: Target) -> Count:

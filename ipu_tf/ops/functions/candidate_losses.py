@@ -180,8 +180,8 @@ def _tries(shares: tf.Tensor, seed: Any) -> tf.Tensor:
 
     Between two new classes, draws repeat earlier ones with the probability of all of these.
     """
-    repeated = tf.cumsum(shares, exclusive=True)[1:]
-    uniform = tf.random.uniform(repeated.shape, minval=np.finfo(np.float32).tiny, seed=seed)
-    below_one = tf.clip_by_value(repeated, np.finfo(np.float32).tiny, 1 - 1e-6)
+    repeat_shares = tf.cumsum(shares, exclusive=True)[1:]
+    uniform = tf.random.uniform(repeat_shares.shape, minval=np.finfo(np.float32).tiny, seed=seed)
+    below_one = tf.clip_by_value(repeat_shares, np.finfo(np.float32).tiny, 1 - 1e-6)
     repeats = tf.floor(tf.math.log(uniform) / tf.math.log(below_one))
     return tf.reduce_sum(repeats) + tf.cast(shares.shape[0], tf.float32)

@@ -130,8 +130,8 @@ def _dropout_mask(chain: Chain) -> Sequence[str]:
 def _masked_scale(chain: Chain) -> Sequence[str]:
     values, mask, scale = chain.inputs
     # In the order of gradients: for dropout itself, the joined chain is always known.
-    kept = chain.add("SelectV2", mask, values, chain.constant(0.0, tf.float32))
-    return [chain.add("Mul", kept, scale)]
+    masked_values = chain.add("SelectV2", mask, values, chain.constant(0.0, tf.float32))
+    return [chain.add("Mul", masked_values, scale)]
 
 
 def _moments(chain: Chain) -> Sequence[str]:
@@ -205,9 +205,9 @@ def _rows_by(chain: Chain, params: str, indices: str, ids: str) -> str:
     """Adds the rows of `indices`, and zeros in place of those whose id is negative."""
     first, last = (chain.constant(axis, tf.int32) for axis in (0, 1))
     rows = chain.add("GatherV2", params, indices, first, **_GATHER)
-    kept = chain.add("GreaterEqual", ids, chain.constant(0, tf.int32), T=tf.int32)
-    kept = chain.add("ExpandDims", kept, last, T=tf.bool)
-    return chain.add("SelectV2", kept, rows, chain.constant(0.0, tf.float32))
+    is_valid = chain.add("GreaterEqual", ids, chain.constant(0, tf.int32), T=tf.int32)
+    is_valid = chain.add("ExpandDims", is_valid, last, T=tf.bool)
+    return chain.add("SelectV2", is_valid, rows, chain.constant(0.0, tf.float32))
 
 
 _GATHER = {"Tparams": tf.float32, "Tindices": tf.int32, "Taxis": tf.int32}

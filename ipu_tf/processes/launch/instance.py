@@ -137,7 +137,7 @@ class _Supervisor:
                 assert stream is not None
                 selector.register(stream, selectors.EVENT_READ, self._line_relay(name, descriptor))
             selector.register(status, selectors.EVENT_READ)
-            ended = None
+            end = None
             while _relays(selector):
                 ready = [key for key, _ in selector.select(_QUIET_SECONDS)]
                 of_program = [key for key in ready if key.data is not None]
@@ -147,9 +147,9 @@ class _Supervisor:
                 if not ready:
                     for relay in _relays(selector):
                         relay.flush()
-                if ended is None and process.poll() is not None:
-                    ended = time.monotonic()
-                if ended is not None and time.monotonic() > ended + _DRAIN_SECONDS:
+                if end is None and process.poll() is not None:
+                    end = time.monotonic()
+                if end is not None and time.monotonic() > end + _DRAIN_SECONDS:
                     return
 
     def _take_status(self, status: socket.socket, selector: selectors.BaseSelector) -> None:

@@ -76,20 +76,20 @@ def find_mpi(environment: Mapping[str, str] = os.environ) -> Mpi:
     """
     of_python = str(Path(sys.executable).parent)
     folders = os.pathsep.join((of_python, environment.get("PATH", os.defpath)))
-    chosen = environment.get(CHOICE)
-    found = [shutil.which(name, path=folders) for name in ((chosen,) if chosen else _NAMES)]
+    choice = environment.get(CHOICE)
+    found = [shutil.which(name, path=folders) for name in ((choice,) if choice else _NAMES)]
     path = next((path for path in found if path is not None), None)
     if path is None:
         raise UsageError(
-            f"there is no {chosen or 'mpiexec or mpirun'} to start instances with. Install an MPI: "
+            f"there is no {choice or 'mpiexec or mpirun'} to start instances with. Install an MPI: "
             "pip install 'ipu_tf[distributed]', or a system's package of MPICH or Open MPI; "
             f"{CHOICE} names its mpirun where it is not on PATH."
         )
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [path, "--version"], capture_output=True, text=True, check=False, timeout=30
         )
-        said = done.stdout + done.stderr
+        said = process.stdout + process.stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         said = str(error)
     if "HYDRA" in said:
@@ -125,7 +125,7 @@ def understood(text: str, family: Family) -> Arguments:
 
 def _for_mpich(words: Sequence[str]) -> Arguments:
     """Translates words of Open MPI for MPICH; leaves others as they are."""
-    kept, without_effect = list[str](), list[str]()
+    options, without_effect = list[str](), list[str]()
     environment = dict[str, str]()
     rest = list(words)
     while rest:
@@ -143,9 +143,9 @@ def _for_mpich(words: Sequence[str]) -> Arguments:
             takes_value = name in ("--output-filename", "--map-by") and rest
             without_effect.append(f"{name} {rest.pop(0)}" if takes_value else name)
         else:
-            kept.append(word)
+            options.append(word)
     return Arguments(
-        words=tuple(kept), environment=environment, without_effect=tuple(without_effect)
+        words=tuple(options), environment=environment, without_effect=tuple(without_effect)
     )
 
 
@@ -170,12 +170,12 @@ def mpi_command(
     placed = ["--oversubscribe", "--bind-to", "none"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         placed.append("--allow-run-as-root")
-    named = {
+    script_names = {
         word.partition("=")[0]
         for option, word in itertools.pairwise(arguments.words)
         if option == "-x"
     }
-    variables = [word for name in _forwarded() if name not in named for word in ("-x", name)]
+    variables = [word for name in _forwarded() if name not in script_names for word in ("-x", name)]
     used = hosts if options.hosts else []
     words = [word for word in arguments.words if word not in placed]
     return [mpi.path, *count, *used, *placed, *variables, *words, *instance]

@@ -38,14 +38,14 @@ class LineRelay:
             self._write([partial])
 
     def _write(self, lines: list[bytes]) -> None:
-        written = []
+        pieces = []
         for line in lines:
-            written += [line] if self._is_in_line else [self._tag, line]
+            pieces += [line] if self._is_in_line else [self._tag, line]
             self._is_in_line = not line.endswith(_LINE_ENDS)
             if text := line.decode(errors="replace").rstrip():
                 self._last_lines.append(text)
         if self._descriptor is not None:
-            write_all(self._descriptor, b"".join(written))
+            write_all(self._descriptor, b"".join(pieces))
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -79,10 +79,10 @@ def _look_first_in(folder: str) -> None:
 
 def _of_program(found: TracebackType | None) -> TracebackType | None:
     """Returns a traceback without our own frames and those of `runpy`: None without a program."""
-    kept = found
-    while kept is not None and kept.tb_frame.f_code.co_filename in _OURS:
-        kept = kept.tb_next
-    return kept
+    frame = found
+    while frame is not None and frame.tb_frame.f_code.co_filename in _OURS:
+        frame = frame.tb_next
+    return frame
 
 
 def _end(status: int, supervisor: int) -> None:

@@ -99,8 +99,8 @@ def _one_program_lines(
     else:
         yield from _time_lines(program, words.run, call)
         kinds = _by_kind(program)
-        if waiting := figures.moved_cycles(stage.waiting, program):
-            kinds["waiting for transfers"] = waiting
+        if wait_cycles := figures.moved_cycles(stage.waiting, program):
+            kinds["waiting for transfers"] = wait_cycles
         yield f"cycles        {_shares(kinds, sum(kinds.values()))}"
     yield from _recomputation_lines(program)
     if words.phases:

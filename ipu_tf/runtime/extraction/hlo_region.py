@@ -71,9 +71,9 @@ def cut(
     flat = tf.nest.flatten(outputs, expand_composites=True)
     results = [t for t in flat if tf.is_tensor(t) and getattr(t, "graph", None) is graph]
     results = [t for t in _unique(results) if t.dtype not in _HOST_DTYPES]
-    created = {op.name: op for op in operations if op.type not in _OUTSIDE}
-    names = _needed(created, results)
-    inside = [op for name, op in created.items() if name in names]
+    by_name = {op.name: op for op in operations if op.type not in _OUTSIDE}
+    names = _needed(by_name, results)
+    inside = [op for name, op in by_name.items() if name in names]
     tensors = [tensor for op in inside for tensor in op.inputs] + results
     outside = [tensor for tensor in _unique(tensors) if tensor.op.name not in names]
     constants = _unique(tensor.op for tensor in outside if tensor.op.type == "Const")
@@ -176,14 +176,14 @@ def is_variable(tensor: tf.Tensor) -> bool:
     return data is not None and data.is_set and bool(data.shape_and_type)
 
 
-def _needed(created: Mapping[str, tf.Operation], results: Sequence[tf.Tensor]) -> set[str]:
+def _needed(by_name: Mapping[str, tf.Operation], results: Sequence[tf.Tensor]) -> set[str]:
     """Returns the names of the ops that the results or side effects need."""
     worklist = [tensor.op for tensor in results]
-    worklist += [op for op in created.values() if op_def_of(op).is_stateful]
+    worklist += [op for op in by_name.values() if op_def_of(op).is_stateful]
     names: set[str] = set()
     while worklist:
         op = worklist.pop()
-        if op.name in created and op.name not in names:
+        if op.name in by_name and op.name not in names:
             names.add(op.name)
             worklist += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
     return names

@@ -121,15 +121,15 @@ def changes(instruction: Instruction) -> dict[str, tf.compat.v1.AttrValue]:
     match = _NAME.fullmatch(instruction.op_name)
     if match is None:
         return {}
-    changed: dict[str, Any] = {"op_name": match[1], "op_type": match[2]}
+    changes: dict[str, Any] = {"op_name": match[1], "op_type": match[2]}
     opcode, own_opcode, operand = _INSTRUCTIONS.get(match[2], ("", "", 0))
     if instruction.opcode == opcode:
-        changed |= {"opcode": own_opcode, "operands": (instruction.operands[operand],)}
+        changes |= {"opcode": own_opcode, "operands": (instruction.operands[operand],)}
     elif instruction.opcode == "constant" and match[2] == "BiasAddGrad":
         # XLA begins the sum of such a gradient at -0, other sums at 0.
         literal = np.asarray(-instruction.attributes["literal"])
-        changed["attributes"] = {**instruction.attributes, "literal": literal}
-    return changed
+        changes["attributes"] = {**instruction.attributes, "literal": literal}
+    return changes
 
 
 def plain_name(computation: str) -> str:

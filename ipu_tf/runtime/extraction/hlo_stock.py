@@ -320,14 +320,14 @@ class _Body:
             self.host.update(names[index] for index in arguments)
         elif converted is not None:
             results = converted.signature.output_arg
-            changed = frozenset(
+            writes = frozenset(
                 index
                 for index, dtype in enumerate(new.attr["Tout"].list.type)
                 if dtype != results[index].type
             )
             _retype(new.attr["Tin"], arguments)
-            _retype(new.attr["Tout"], changed)
-            self.host.update(names[index] for index in changed)
+            _retype(new.attr["Tout"], writes)
+            self.host.update(names[index] for index in writes)
 
     def _add_host_op(self, node: Any) -> None:
         """Adds a custom call with the numbers that a host op takes and returns."""

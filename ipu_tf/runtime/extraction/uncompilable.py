@@ -66,11 +66,11 @@ class UncompilableProgram(ValueError):
     @classmethod
     def by_xla(cls, program: str, refused: Sequence[RefusedOp], reason: str) -> Self:
         """Returns the error for a function that XLA refuses, with the reason."""
-        named = "these ops" if refused else "the ops that it names"
+        ops = "these ops" if refused else "the ops that it names"
         return cls(
             program,
             refused,
-            f"XLA says: {reason}\nReplace {named}, give them static shapes and constants, or move "
+            f"XLA says: {reason}\nReplace {ops}, give them static shapes and constants, or move "
             f"them out of `strategy.run`{':' if refused else '.'}",
         )
 

@@ -69,9 +69,9 @@ def limited(
         return inputs, attrs
     count = "its" if None in ends else ends[1] - ends[0]
     trial.note_cut(_LOG, _NOTICE % (most, count), limit)
-    ended = list(inputs)
-    ended[places[1]] = tf.minimum(end, first + most)
-    return ended, attrs
+    values = list(inputs)
+    values[places[1]] = tf.minimum(end, first + most)
+    return values, attrs
 
 
 def _count_of(graph: FuncGraph, attrs: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -27,14 +27,14 @@ def split(layout: BlockLayout, dims: tuple[int, ...]) -> tuple[BlockLayout, tupl
     axes: list[Axis] = []
     owners: list[int] = []
     order_of: dict[int, list[int]] = {}
-    pending = [(n, d) for n, d in enumerate(dims) if d > 1]
+    dims_left = [(n, d) for n, d in enumerate(dims) if d > 1]
     open_extent, owner = 1, 0
     for number, axis in enumerate(layout.axes):
         pieces = order_of.setdefault(number, [])
         rest: Axis | None = axis
         while rest is not None:
             if open_extent == 1:
-                owner, open_extent = pending.pop(0)
+                owner, open_extent = dims_left.pop(0)
             if open_extent % rest.extent == 0:
                 outer, inner = rest, None
             elif rest.extent % open_extent == 0:

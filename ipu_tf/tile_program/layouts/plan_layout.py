@@ -58,10 +58,10 @@ def dimensions_layout(
         names += splits
     ranked = shape.part_order
     order = sorted(range(len(axes)), key=lambda place: ranked.index(names[place]))
-    sharing = plan.tiles // math.prod(axis.coordinates for axis in axes)
+    copies = plan.tiles // math.prod(axis.coordinates for axis in axes)
     block_bytes = math.prod(axis.held for axis in axes) * DTYPE_BYTES[shape.dtype]
     most = ceil_div(block_bytes, _LEAST_PIECE_BYTES[side])
-    return blocks(axes, order=order, share=max(1, min(sharing, most)))
+    return blocks(axes, order=order, share=max(1, min(copies, most)))
 
 
 def _axes(extent: int, splits: tuple[str, ...], shape: OpShape, plan: Plan) -> list[Axis] | None:

@@ -43,8 +43,8 @@ def collective(
     if instruction.opcode in _ADDS:
         dtype = operand_array(instruction, 0, context).dtype
         share = ceil_div(sum(p.elements for p in operands), where.tiles)
-        adding = vertex_costs.reduce(ceil_div(share, ipus), ipus, dtype, context.target)
-        compute = int(adding.cycles)
+        sums = vertex_costs.reduce(ceil_div(share, ipus), ipus, dtype, context.target)
+        compute = int(sums.cycles)
     received = ceil_div(moved_bytes, context.target.tiles)
     step = Superstep(
         name=instruction.opcode,

@@ -87,7 +87,7 @@ def _with_broadcasts(
             name = f"{original.name}.stack{stack.part}"
             instructions += _broadcast(stack, names[stack.row], name)
             aliases.update(
-                (taken, name) for taken, part in part_of_names.items() if part == stack.part
+                (number, name) for number, part in part_of_names.items() if part == stack.part
             )
     root = aliases.get(computation.root, computation.root)
     return with_instructions(computation, instructions, root)

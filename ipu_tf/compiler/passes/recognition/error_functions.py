@@ -47,16 +47,16 @@ def _function(
     Values that other ops share with the region, as constants, are no results of it.
     """
     inside = {i.name for i in region}
-    computed = [i for i in region if i.opcode not in ("broadcast", "constant")]
+    operations = [i for i in region if i.opcode not in ("broadcast", "constant")]
     results = [
         i
-        for i in computed
+        for i in operations
         if i.name == computation.root or any(one.name not in inside for one in read_by[i.name])
     ]
     by_name = computation.by_name()
     operands = dict.fromkeys(
         name
-        for i in computed
+        for i in operations
         for name in i.operands
         if name not in inside and by_name[name].opcode not in ("broadcast", "constant")
     )

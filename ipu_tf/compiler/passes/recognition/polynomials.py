@@ -63,8 +63,8 @@ class Polynomials:
         if elements(instruction) != self._elements or not _is_float(instruction):
             return None
         if opcode == "broadcast":
-            repeated = elements(self._defined[instruction.operands[0]]) < self._elements
-            return self._constant if repeated else None
+            is_broadcast = elements(self._defined[instruction.operands[0]]) < self._elements
+            return self._constant if is_broadcast else None
         if instruction.layer != self._layer:
             return None
         operands = [self._known(operand) for operand in instruction.operands]

@@ -120,8 +120,8 @@ def _wrapped(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def _into_range(value: tf.Tensor, below: tf.Tensor, above: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    mapped = tf.where(value < 0.0, below, tf.where(value > size - 1.0, above, value))
-    return _clipped(mapped, size)
+    within = tf.where(value < 0.0, below, tf.where(value > size - 1.0, above, value))
+    return _clipped(within, size)
 
 
 def _clipped(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:

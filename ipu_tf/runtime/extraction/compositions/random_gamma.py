@@ -34,15 +34,15 @@ def stateless(
         return op(shape=shape, key=key, counter=own_counter, alg=algorithm, dtype=tf.float32)
 
     def attempt(
-        count: tf.Tensor, accepted: tf.Tensor, samples: tf.Tensor
+        count: tf.Tensor, is_done: tf.Tensor, samples: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         normal = drawn(2 * count + 1, tf.raw_ops.StatelessRandomNormalV2)
         uniform = drawn(2 * count + 2, tf.raw_ops.StatelessRandomUniformV2)
         cube = (1.0 + normal / tf.sqrt(9.0 * shift)) ** 3
         limit = 0.5 * normal * normal + shift - shift * cube + shift * tf.math.log(cube)
         accepts = (cube > 0.0) & (tf.math.log(1.0 - uniform) < limit)
-        samples = tf.where(accepts & ~accepted, shift * cube, samples)
-        return count + 1, accepted | accepts, samples
+        samples = tf.where(accepts & ~is_done, shift * cube, samples)
+        return count + 1, is_done | accepts, samples
 
     _, _, samples = tf.while_loop(
         lambda count, accepted, samples: ~tf.reduce_all(accepted),
