@@ -1,9 +1,10 @@
-// IpuDropoutMask and IpuMaskedScale: the chain of ops of TensorFlow's stateless dropout, in two passes.
+// IpuDropoutMask, IpuStatefulDropoutMask and IpuMaskedScale: the chain of ops of dropout, in two passes.
 #include "../core/elements/dropout.h"
 
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/util/guarded_philox_random.h"
 #include "tile_kernel.h"
 
 namespace ipu_tf {
@@ -43,6 +44,35 @@ class DropoutMask : public NamedKernel {
   TensorShape shape_;
 };
 
+class StatefulDropoutMask : public NamedKernel {
+ public:
+  explicit StatefulDropoutMask(OpKernelConstruction* context) : NamedKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("rate", &rate_));
+    OP_REQUIRES_OK(context, context->GetAttr("shape", &shape_));
+    OP_REQUIRES_OK(context, generator_.Init(context));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    Tensor* kept = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, shape_, &kept));
+    const tensorflow::random::PhiloxRandom from =
+        generator_.ReserveRandomOutputs(kept->NumElements(), kReservedByRandomUniform);
+    const uint64_t start[2] = {Word(&from.counter()[0]), Word(&from.counter()[2])};
+    DrawKept(Word(&from.key()[0]), start, rate_, static_cast<uint8_t*>(kept->data()), kept->NumElements(),
+             ActiveKernels(), ParallelOf(context));
+  }
+
+ private:
+  // So many numbers RandomUniform sets aside for each that it returns; the next call goes on after them.
+  static constexpr int kReservedByRandomUniform = 256;
+
+  static uint64_t Word(const uint32_t* halves) { return halves[0] | static_cast<uint64_t>(halves[1]) << 32; }
+
+  tensorflow::GuardedPhiloxRandom generator_;
+  float rate_ = 0.0f;
+  TensorShape shape_;
+};
+
 class MaskedScale : public NamedKernel {
  public:
   using NamedKernel::NamedKernel;
@@ -71,6 +101,16 @@ REGISTER_OP("IpuDropoutMask")
     .SetShapeFn(tensorflow::shape_inference::ExplicitShape)
     .Doc("StatelessRandomUniformV2 of Philox in [0, 1), of float32, then GreaterEqual than `rate`.");
 
+REGISTER_OP("IpuStatefulDropoutMask")
+    .Output("kept: bool")
+    .Attr("rate: float")
+    .Attr("shape: shape")
+    .Attr("seed: int = 0")
+    .Attr("seed2: int = 0")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ExplicitShape)
+    .Doc("RandomUniform of float32, then GreaterEqual than `rate`; each op has a generator, as RandomUniform has.");
+
 REGISTER_OP("IpuMaskedScale")
     .Input("x: T")
     .Input("mask: bool")
@@ -81,6 +121,7 @@ REGISTER_OP("IpuMaskedScale")
     .Doc("SelectV2 of x * scale where `mask` is true, and of 0.");
 
 REGISTER_KERNEL_BUILDER(Name("IpuDropoutMask").Device(DEVICE_CPU), DropoutMask);
+REGISTER_KERNEL_BUILDER(Name("IpuStatefulDropoutMask").Device(DEVICE_CPU), StatefulDropoutMask);
 REGISTER_KERNEL_BUILDER(Name("IpuMaskedScale").Device(DEVICE_CPU), MaskedScale);
 
 }  // namespace

@@ -204,6 +204,7 @@ def _masked_scale(op: Any, grad: tf.Tensor) -> Gradients:
 
 
 tf.no_gradient("IpuDropoutMask")
+tf.no_gradient("IpuStatefulDropoutMask")
 
 
 @tf.RegisterGradient("IpuEinsum")

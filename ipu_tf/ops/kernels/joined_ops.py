@@ -127,6 +127,18 @@ def _dropout_mask(chain: Chain) -> Sequence[str]:
     return [chain.add("GreaterEqual", numbers, rate, T=tf.float32)]
 
 
+def _stateful_dropout_mask(chain: Chain) -> Sequence[str]:
+    shape = tf.TensorShape(chain.attribute("shape").shape).as_list()
+    numbers = chain.add(
+        "RandomUniform",
+        chain.constant(shape, tf.int32),
+        dtype=tf.float32,
+        T=tf.int32,
+    )
+    rate = chain.constant(chain.attribute("rate").f, tf.float32)
+    return [chain.add("GreaterEqual", numbers, rate, T=tf.float32)]
+
+
 def _masked_scale(chain: Chain) -> Sequence[str]:
     values, mask, scale = chain.inputs
     # In the order of gradients: for dropout itself, the joined chain is always known.
@@ -221,6 +233,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuConv2DBackpropInputRelu": _input_and_relu_gradients,
         "IpuMaxPoolGrad": _pool_and_relu_gradients,
         "IpuDropoutMask": _dropout_mask,
+        "IpuStatefulDropoutMask": _stateful_dropout_mask,
         "IpuMaskedScale": _masked_scale,
         "IpuMoments": _moments,
         "IpuColumnDots": _column_dots,

@@ -8,10 +8,11 @@ gradient. The same seed gives the same numbers, bit for bit.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import tensorflow as tf
 
-from ipu_tf.runtime.execution.fusion_graph import FusionGraph
+from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
 
 _PHILOX = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.AUTO_SELECT.value)
 """Algorithms whose numbers are Philox's on a CPU."""
@@ -30,13 +31,14 @@ def fuse_mask(graph: FusionGraph, op: tf.Operation) -> None:
     source = _uniform(graph, numbers)
     if source is None:
         return
-    _, key, counter, _ = source.inputs
+    op_type, inputs, seeds = _generator(source)
     fused_op = graph.create(
-        "IpuDropoutMask",
+        op_type,
         op,
-        [key, counter],
+        inputs,
         rate=tf.compat.v1.AttrValue(f=rate),
         shape=tf.compat.v1.AttrValue(shape=numbers.shape.as_proto()),
+        **seeds,
     )
     graph.replace(op.outputs[0], fused_op.outputs[0])
 
@@ -92,6 +94,16 @@ def _keeps_or_zero(selection: tf.Operation) -> bool:
     )
 
 
+def _generator(
+    source: tf.Operation,
+) -> tuple[str, Sequence[tf.Tensor], dict[str, tf.compat.v1.AttrValue]]:
+    """Returns the op that draws a mask as `source` draws numbers: its type, inputs and seeds."""
+    if source.type == "RandomUniform":
+        attributes = attributes_of(source)
+        return "IpuStatefulDropoutMask", [], {key: attributes[key] for key in ("seed", "seed2")}
+    return "IpuDropoutMask", source.inputs[1:3], {}
+
+
 def _uniform(graph: FusionGraph, numbers: tf.Tensor) -> tf.Operation | None:
     """Returns the op of random numbers that are uniform in [0, 1) and read only here."""
     steps = ("AddV2", 0.0), ("Mul", 1.0)
@@ -103,12 +115,18 @@ def _uniform(graph: FusionGraph, numbers: tf.Tensor) -> tf.Operation | None:
                 return None
             numbers = numbers.op.inputs[0]
     source = numbers.op
-    if source.type != "StatelessRandomUniformV2" or graph.only_use(numbers) is None:
+    if graph.only_use(numbers) is None or not _is_philox(source):
         return None
-    algorithm = tf.get_static_value(source.inputs[3])
-    is_known = algorithm is not None and int(algorithm) in _PHILOX
     is_static = numbers.shape.is_fully_defined() and numbers.dtype == tf.float32
-    return source if is_known and is_static else None
+    return source if is_static else None
+
+
+def _is_philox(source: tf.Operation) -> bool:
+    """Returns whether an op draws uniform numbers by Philox's algorithm."""
+    if source.type != "StatelessRandomUniformV2":
+        return source.type == "RandomUniform"
+    algorithm = tf.get_static_value(source.inputs[3])
+    return algorithm is not None and int(algorithm) in _PHILOX
 
 
 def _constant(tensor: tf.Tensor) -> float | None:

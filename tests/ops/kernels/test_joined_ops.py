@@ -46,6 +46,25 @@ class TestDropoutMask:
             )
 
 
+class TestStatefulDropoutMask:
+    @pytest.mark.parametrize("shape", [(0,), (3,), (300, 901)])
+    def test_calls_are_those_of_stock(self, shape):
+        @tf.function
+        def masks():
+            ours = library.load().ipu_stateful_dropout_mask(
+                rate=0.3, shape=shape, seed=5, seed2=2**40 + 1
+            )
+            numbers = tf.raw_ops.RandomUniform(
+                shape=shape, dtype=tf.float32, seed=5, seed2=2**40 + 1
+            )
+            return ours, numbers >= 0.3
+
+        calls = [masks() for _ in range(3)]
+        for ours, stock in calls:
+            np.testing.assert_array_equal(ours, stock)
+        assert not shape[0] or len({ours.numpy().tobytes() for ours, _ in calls}) > 1
+
+
 class TestMaskedScale:
     @pytest.mark.parametrize("shape", [(), (5,), (16,), (3, 37), (700, 401)])
     def test_is_stock(self, shape):

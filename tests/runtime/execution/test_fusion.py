@@ -186,6 +186,22 @@ def test_dropout_has_the_bits_of_stock(strategy):
     np.testing.assert_array_equal(function(x), dropout(x))
 
 
+def test_stateful_dropout_has_the_bits_of_stock(strategy):
+    def fn(x):
+        return tf.nn.dropout(x, 0.3, seed=7)
+
+    x = random(40, 33)
+    tf.random.set_seed(3)
+    function = traced(strategy, fn, [x])
+    types = set(live_types(function))
+    assert {"IpuStatefulDropoutMask", "IpuMaskedScale"} <= types
+    assert not {*ELEMENT_WISE, "RandomUniform"} & types
+    tf.random.set_seed(3)
+    stock = tf.function(fn).get_concrete_function(x)
+    for _ in range(3):
+        np.testing.assert_array_equal(function(x), stock(x))
+
+
 def test_dropout_whose_mask_is_broadcast(strategy):
     def fn(x):
         return dropout(x, noise_shape=(40, 1))
