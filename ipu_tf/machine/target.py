@@ -54,6 +54,8 @@ class Target:
         narrow_load_bytes_per_cycle: Bytes loaded per cycle without 128-bit loads.
         store_bytes_per_cycle: Bytes that a tile stores to its memory per cycle.
         load_latency_cycles: Cycles from a load to its value.
+        interleaved_share: Share of `tile_bytes` in the interleaved region, the only one that
+            128-bit loads read; code lies in the rest.
         system_bytes: Bytes of `tile_bytes` that programs cannot use.
         paired_exchange_bytes_per_cycle: Bytes that a tile receives per cycle where both tiles of
             a pair receive the same data.
@@ -76,6 +78,7 @@ class Target:
     narrow_load_bytes_per_cycle: int = 8
     store_bytes_per_cycle: int = 8
     load_latency_cycles: int = 6
+    interleaved_share: float = 2 / 3
     system_bytes: int = 0
     paired_exchange_bytes_per_cycle: int = 8
     exchange: ExchangeTiming = field(default_factory=ExchangeTiming)
@@ -90,6 +93,12 @@ class Target:
             if not right or not least <= value < math.inf:
                 rule = {0: "zero or positive", 1: "positive"}.get(least, f"at least {least}")
                 raise ValueError(f"Target.{name} must be {rule}. Received: {value!r}.")
+        share = self.interleaved_share
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise ValueError(
+                "Target.interleaved_share must be between 0 and 1. "
+                f"Received: {self.interleaved_share!r}."
+            )
         if self.system_bytes >= self.tile_bytes:
             raise ValueError(
                 f"Target.system_bytes must be less than the {self.tile_bytes} bytes of a tile. "
@@ -139,7 +148,9 @@ class Target:
 
 
 _NUMBERS = tuple(
-    entry.name for entry in dataclasses.fields(Target) if entry.name not in ("chip", "exchange")
+    entry.name
+    for entry in dataclasses.fields(Target)
+    if entry.name not in ("chip", "interleaved_share", "exchange")
 )
 _LEAST = {
     "macs_per_cycle_f8": 0,
@@ -172,6 +183,7 @@ _GC2 = Target(
     sync_cycles=94,
     exchange_fixed_cycles=170,  # derived: the farthest tile's 157, the turnaround of 13
     store_bytes_per_cycle=8,  # CIT 3.2: 15.5 TB/s in theory
+    interleaved_share=0.5,  # modelled: nothing published
     system_bytes=8 * _KIB,  # CIT 4.2.2: 248 KiB are available to the user
 )
 
@@ -181,6 +193,7 @@ _GC200 = dataclasses.replace(
     tiles=1472,  # PG 2.3
     clock_hz=1.33e9,  # derived: 250e12 flop/s (DECK) / (1472 * 128)
     tile_bytes=624 * _KIB,  # PG 2.3.1, addresses 0x4C000 to 0xE7FFF
+    interleaved_share=416 / 624,  # OSM: from address 0x80000 on
     system_bytes=0,  # modelled: nothing published
     # 368 islands in 16 columns, derived from the tiles; latencies are those of the GC2
     exchange=ExchangeTiming(islands_per_column=23),
