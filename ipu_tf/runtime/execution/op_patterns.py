@@ -11,7 +11,8 @@ import tensorflow as tf
 Pattern = str | float | tuple
 """A name that stands for a tensor, the value of a scalar constant, or an op: its type and patterns
 of its inputs. `("columns", i, n, pattern)` is part `i` of `n` equal parts of the last dimension,
-`("rows", i, n, pattern)` that of the first."""
+`("rows", i, n, pattern)` that of the first, `("row", i, n, pattern)` one of `n` rows without that
+dimension."""
 
 Found = Mapping[str, tf.Tensor]
 """The tensors that names stand for."""
@@ -38,6 +39,8 @@ def find(tensor: tf.Tensor, pattern: Pattern, known: Found) -> Found | None:
         value = tf.get_static_value(tensor) if tensor.shape.rank == 0 else None
         return known if value is not None and value == pattern else None
     op_type, *operands = pattern
+    if op_type == "row":
+        return _find_row(tensor, pattern, known)
     if op_type in {"columns", "rows"}:
         return _find_part(tensor, pattern, known)
     if tensor.op.type not in _TYPES.get(op_type, (op_type,)):
@@ -59,11 +62,23 @@ def without_identities(tensor: tf.Tensor) -> tf.Tensor:
     return tensor
 
 
+def _find_row(tensor: tf.Tensor, pattern: tuple, known: Found) -> Found | None:
+    _, index, count, whole = pattern
+    op = tensor.op
+    if op.type == "Squeeze":
+        return find(op.inputs[0], ("rows", index, count, whole), known)
+    if op.type != "Unpack" or op.get_attr("axis") != 0 or len(op.outputs) != count:
+        return None
+    return find(op.inputs[0], whole, known) if tensor.value_index == index else None
+
+
 def _find_part(tensor: tf.Tensor, pattern: tuple, known: Found) -> Found | None:
     dimension, index, count, whole = pattern
     axis = -1 if dimension == "columns" else 0
     if tensor.op.type == "Split":
         source, at = tensor.op.inputs[1], tensor.value_index
+    elif tensor.op.type == "SplitV" and len({str(part.shape) for part in tensor.op.outputs}) == 1:
+        source, at = tensor.op.inputs[0], tensor.value_index
     elif tensor.op.type == "StridedSlice":
         source = tensor.op.inputs[0]
         at = _first_column(tensor) // max(1, tensor.shape[-1] or 1)

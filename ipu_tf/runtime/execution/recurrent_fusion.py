@@ -48,7 +48,7 @@ def _lstm() -> tuple[Pattern, ...]:
 
 
 def _gru() -> tuple[Pattern, ...]:
-    of_inputs, of_state = (("Squeeze", ("rows", row, 2, "bias")) for row in (0, 1))
+    of_inputs, of_state = (("row", row, 2, "bias") for row in (0, 1))
     outer = ("Bias", ("IpuMatMul", "x", "kernel"), of_inputs)
     inner = ("Bias", ("IpuMatMul", "h", "recurrent"), of_state)
     z, r = (

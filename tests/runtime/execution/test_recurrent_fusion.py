@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops.kernels import library
-from tests.grids import mostly_slow
 from tests.ops.tile_cases import normals
 from tests.runtime.execution.test_fusion import live_types, traced
 from tests.runtime.execution.test_joined_programs import compiled, steps, unjoined
@@ -84,19 +83,24 @@ def test_values_and_gradients_are_those_of_float64(strategy, cell, shape, sequen
     assert_close(function(x), stock, exact)
 
 
-@pytest.mark.parametrize("sequences", mostly_slow([True, False], fast=["True"]))
-def test_an_lstm_of_keras_2(strategy, sequences):
-    """Its loop has no limit beside the steps, which are a size of its inputs."""
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize("sequences", [True, False])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_layers_of_keras_2(strategy, cell, sequences):
+    """Their loops have no limit beside the steps, which are a size of their inputs."""
     layers = pytest.importorskip("tf_keras").layers
     internals = importlib.import_module("ipu_tf.internals.tf_keras")
     x = inputs_of(SHAPES[1])
-    layer = layers.LSTM(17, return_sequences=sequences, return_state=True)
+    make = {"gru": layers.GRU, "lstm": layers.LSTM}[cell]
+    layer = make(17, return_sequences=sequences, return_state=True)
     internals.forgo_library_kernels(layer)
     layer(x)
+    for seed, variable in enumerate(layer.weights):
+        variable.assign(normals(seed, variable.shape) / 2)
     fn = functools.partial(with_gradients, layer)
     function = traced(strategy, fn, [x])
     types = live_types(function)
-    assert {"IpuLstm", "IpuLstmGrad"} <= set(types)
+    assert {CELLS[cell][0], f"{CELLS[cell][0]}Grad"} <= set(types)
     assert not {"While", "StatelessWhile"} & set(types)
     for ours, stock in zip(function(x), tf.function(fn, autograph=False)(x), strict=True):
         np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-5)
