@@ -174,7 +174,7 @@ class ALSOptimizerBody(WrapperBody):
         """
         settings = self.settings
         step = tf.convert_to_tensor(self._counter) + 1
-        due = tf.equal(step, settings.update_frequency)
+        due = tf.equal(step, settings.steps_of_update)
         before = tf.convert_to_tensor(self._histogram)
 
         def new_histogram() -> tf.Tensor:

@@ -12,7 +12,7 @@ class ALSSettings:
 
     Attributes:
         initial_loss_scaling_factor: The factor of the first steps, a power of two.
-        update_frequency: Number of steps from one update of the factor to the next.
+        update_frequency: Number of steps between those that update the factor; 1 for every step.
         increase_factor: The factor is multiplied or divided by this; a power of two.
         max_loss_scaling_factor: The factor stays below this power of two.
         accumulate_statistics_over_update_period: Whether the gradients of all steps count, or only
@@ -33,6 +33,11 @@ class ALSSettings:
     captured_grads_only: bool = False
     lpf_alpha: float = 0.0
     histogram_bin_edge: float = 2.0**13
+
+    @property
+    def steps_of_update(self) -> int:
+        """Steps from one update of the factor to the next, the last of which updates it."""
+        return 1 if self.update_frequency == 1 else self.update_frequency + 1
 
     def __post_init__(self) -> None:
         """Checks the settings.

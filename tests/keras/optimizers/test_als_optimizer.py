@@ -37,7 +37,7 @@ def fresh_weights():
 
 
 def test_the_factor_grows_when_gradients_are_small():
-    optimizer = make(update_frequency=3, initial_loss_scaling_factor=4)
+    optimizer = make(update_frequency=2, initial_loss_scaling_factor=4)
     assert step(optimizer, SMALL, -SMALL) == (4.0, [2, 0])
     assert step(optimizer, SMALL, -SMALL) == (4.0, [4, 0])
     assert int(optimizer.update_counter) == 2
@@ -49,6 +49,7 @@ def test_the_factor_grows_when_gradients_are_small():
 def test_the_factor_shrinks_when_gradients_are_large():
     optimizer = make(update_frequency=2, initial_loss_scaling_factor=16, increase_factor=4)
     assert step(optimizer, SMALL, -LARGE) == (16.0, [1, 1])
+    assert step(optimizer, SMALL, SMALL) == (16.0, [3, 1])
     assert step(optimizer, SMALL, SMALL) == (4.0, [0, 0])
     assert float(optimizer.previous_loss_scaling_factor) == 16.0
 
@@ -78,8 +79,7 @@ def test_the_factor_stays_in_its_range():
 
 
 def test_only_float16_gradients_count():
-    optimizer = make(update_frequency=2)
-    assert step(optimizer, LARGE, dtype="float32") == (1.0, [0, 0])
+    optimizer = make(update_frequency=1)
     assert step(optimizer, LARGE, dtype="float32") == (2.0, [0, 0])
 
 
@@ -97,7 +97,7 @@ def test_statistics_of_the_last_step_alone():
         initial_loss_scaling_factor=2,
         accumulate_statistics_over_update_period=False,
     )
-    assert step(optimizer, LARGE) == (2.0, [0, 0])
+    assert step(optimizer, LARGE) == step(optimizer, LARGE) == (2.0, [0, 0])
     assert step(optimizer, SMALL) == (4.0, [0, 0])
 
 
@@ -138,7 +138,7 @@ def test_normalized_histogram():
 
 def test_reset():
     optimizer = make(update_frequency=2, initial_loss_scaling_factor=2)
-    for _ in range(3):
+    for _ in range(4):
         step(optimizer, SMALL)
     optimizer.reset()
     assert float(optimizer.loss_scaling_factor) == 2.0
@@ -156,7 +156,7 @@ def test_scaling_cancels(inner):
         scaled = [grad * optimizer.loss_scaling_factor for grad in grads]
         optimizer.apply_gradients(zip(scaled, parameters, strict=True))
         history.append([variable.numpy() for variable in parameters])
-    assert float(optimizer.loss_scaling_factor) == 4.0
+    assert float(optimizer.loss_scaling_factor) == 2.0
     check_equal(history, trained(inner(0.1)), rtol=1e-7)
 
 

@@ -146,7 +146,7 @@ def test_the_gradients_of_a_float16_model_move_the_factor(strategy, data):
         with strategy.scope():
             model = model_with(
                 ALSOptimizer(
-                    SGDIpuOptimizer(1e-4), initial_loss_scaling_factor=4096, update_frequency=3
+                    SGDIpuOptimizer(1e-4), initial_loss_scaling_factor=4096, update_frequency=2
                 )
             )
         fit(model, data)
