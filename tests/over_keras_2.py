@@ -137,13 +137,6 @@ APART = MappingProxyType(
             "::TestOffloading::test_the_state_leaves_full_tiles_unless_it_may_not",
             "deployment/test_auto_pipeline.py",
         ),
-        "Not there over tf_keras yet: accumulators by layer, estimates of uncompiled models, and "
-        "transposed convolutions with dilation, whose sizes tf_keras computes at run time.": (
-            "layers/test_dilated_convolutions.py"
-            "::test_training_equals_stock_keras[conv2d_transpose]",
-            "steps/test_step_reports.py::test_memory_has_the_accumulators_in_their_type",
-            "steps/test_step_reports.py::test_options_of_an_uncompiled_model_count",
-        ),
     }
 )
 """What runs over one Keras alone, by the reason: files, tests or cells of tests."""

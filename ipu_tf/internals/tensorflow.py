@@ -56,6 +56,9 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelPro
 from tensorflow.python.lib.io import _pywrap_file_io as file_operations
 
 
+# The value of what is computed from constants: `tf.get_static_value` knows that of few operations.
+from tensorflow.python.framework.smart_cond import smart_constant_value as evaluated_constant
+
 # The eager iterator of a dataset, for an infeed that refuses to be read eagerly.
 from tensorflow.python.data.ops.iterator_ops import IteratorSpec as IteratorSpec
 from tensorflow.python.data.ops.iterator_ops import OwnedIterator as OwnedIterator
@@ -204,6 +207,14 @@ def strategy_of(extended: tf.distribute.StrategyExtended) -> tf.distribute.Strat
     `StrategyExtendedV2._container_strategy`.
     """
     return extended._container_strategy()
+
+
+def strategy_of_variable(variable: tf.Variable) -> tf.distribute.Strategy | None:
+    """Returns the strategy in whose scope a variable was made, None without one.
+
+    Relies on `Variable._distribute_strategy`.
+    """
+    return getattr(variable, "_distribute_strategy", None)
 
 
 def read_through(variable: tf.Variable, function: Callable[[tf.Tensor], tf.Tensor]) -> None:

@@ -36,6 +36,9 @@ from tf_keras.src.saving.legacy.saved_model import load as saved_model_loading
 # How `fit` makes batches of arrays, weights their classes, and unpacks them.
 from tf_keras.src.engine import data_adapter
 
+# How losses leave out the steps that layers mask.
+from tf_keras.src.utils import losses_utils
+
 # Where dtypes of layers are set.
 from tf_keras.src.mixed_precision import policy as policy_module
 
@@ -49,6 +52,9 @@ from tf_keras.src.backend import RandomGenerator
 # By what a legacy optimizer tells variables apart.
 from tf_keras.src.optimizers.legacy.optimizer_v2 import OptimizerV2 as LegacyOptimizer
 from tf_keras.src.optimizers.legacy.optimizer_v2 import _var_key
+
+# How optimizers join the gradients of replicas, unless a script says otherwise.
+from tf_keras.src.optimizers import utils as optimizer_utils
 
 # The values of variables that a checkpoint has.
 CheckpointInitialValueCallable = tf.__internal__.tracking.CheckpointInitialValueCallable
@@ -98,6 +104,9 @@ LOSS_SCALING = Patch(
 )
 LOSS_REDUCTION = Patch(
     tf_keras.losses.Loss, "_get_reduction", "own steps take the mean of a loss over their batch"
+)
+LOSS_MASKS = Patch(
+    losses_utils, "apply_valid_mask", "masked steps count in means of losses of scripts"
 )
 FILE_METADATA = Patch(saving_utils, "model_metadata", "`.h5` files and SavedModels hold options")
 H5_LOADING = Patch(hdf5_format, "load_model_from_hdf5", "models of `.h5` files get their options")
@@ -369,6 +378,24 @@ def is_of_script(optimizer: object, method: str) -> bool:
     classes = type(optimizer).__mro__
     owner = next((base for base in classes if method in vars(base)), object)
     return owner.__module__.partition(".")[0] not in ("builtins", "ipu_tf", "tf_keras")
+
+
+def aggregates_gradients(optimizer: object) -> bool:
+    """Returns whether a script says how gradients of replicas are joined.
+
+    It may be the class of the optimizer or of one that it wraps, or an argument of a legacy one.
+    Relies on the methods that `apply_gradients` calls, and on `gradient_aggregator`.
+    """
+    if any(is_of_script(optimizer, method) for method in _AGGREGATION):
+        return True
+    if getattr(optimizer, "gradient_aggregator", _STOCK_SUM) is not _STOCK_SUM:
+        return True
+    inner = getattr(optimizer, "inner_optimizer", None)
+    return inner is not None and aggregates_gradients(inner)
+
+
+_AGGREGATION = ("_aggregate_gradients", "_transform_unaggregated_gradients", "aggregate_gradients")
+_STOCK_SUM = optimizer_utils.all_reduce_sum_gradients
 
 
 def gradients_by(

@@ -8,11 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import UpdateContext, strategy_of
+from ipu_tf.internals.tensorflow import UpdateContext, strategy_of, strategy_of_variable
 from ipu_tf.ops import cross_replica_ops
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.strategy.infeed_iterator import read_by_host
-from ipu_tf.strategy.open_scope import in_force
+from ipu_tf.strategy.open_scope import are_one, in_force
 
 
 class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
@@ -53,6 +53,11 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
         context: contextlib.AbstractContextManager[Any]
         context = super().colocate_vars_with(colocate_with_variable)
         return context
+
+    def variable_created_in_scope(self, v: tf.Variable) -> bool:
+        """Returns whether a variable was made under this strategy, or one that is one with it."""
+        made_under = strategy_of_variable(v)
+        return made_under is not None and are_one(made_under, strategy_of(self))
 
     def _call_for_each_replica(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

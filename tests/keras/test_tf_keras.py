@@ -303,6 +303,20 @@ def test_a_functional_model_may_be_made_inside_of_a_graph():
     assert model.output_shape == (None, 3)
 
 
+class Halves(tf_keras.Model):
+    """A model for a functional one around it."""
+
+    def call(self, inputs):
+        return inputs / 2
+
+
+def test_a_model_inside_of_a_graph_may_have_models_in_it():
+    with strategy_of().scope(), tf.Graph().as_default():
+        inputs = tf_keras.Input((6,))
+        model = tf_keras.Model(inputs, tf_keras.layers.Dense(4)(Halves()(inputs)))
+    assert model.output_shape == (None, 4)
+
+
 def test_the_loop_replicates_the_steps_of_models():
     """Not `strategy.run`, whose replicas have weights of their own."""
     for of_a_keras in (tf_keras, keras):

@@ -72,6 +72,14 @@ def test_replicas_accumulate_under_both_strategies(configured):
     assert set(programs(second)) == {f"{model.name}.train_step", f"{model.name}.predict_step"}
 
 
+def test_variables_of_one_strategy_are_those_of_the_other():
+    first, second = IPUStrategy(), IPUStrategy()
+    with first.scope():
+        variable = tf.Variable(1.0)
+    assert second.extended.variable_created_in_scope(variable)
+    assert not second.extended.variable_created_in_scope(tf.Variable(1.0))
+
+
 def test_an_optimizer_updates_under_both_strategies():
     first, second = IPUStrategy(), IPUStrategy()
     with first.scope():

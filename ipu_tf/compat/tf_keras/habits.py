@@ -17,6 +17,7 @@ from ipu_tf.internals.tf_keras import (
     DRAWS,
     DRAWS_OF_TENSORFLOW,
     DRAWS_THAT_REPEAT,
+    LOSS_MASKS,
     OPTIMIZER_OF,
     REPEATED_DRAWS,
     LegacyLossScaleOptimizer,
@@ -164,6 +165,12 @@ def _as_given(notify: Notify) -> Wrap:
     return wrap
 
 
+def _of_masked_weights(notify: Notify) -> Wrap:
+    """Returns the factory of the weights of a loss: those of the samples, zero where masked."""
+    del notify  # Scripts cannot tell.
+    return lambda stock: lambda losses, weights, mask, reduction: weights
+
+
 SPELLINGS = (
     Spelling(
         name='`keras.optimizers.Adam`, `optimizer="adam"`',
@@ -195,6 +202,12 @@ SPELLINGS = (
         "are.",
         here="The same.",
         wraps=MappingProxyType(dict.fromkeys((*_STEPS_OF_MODELS, _PARTS_OF_BATCHES), _of_rows)),
+    ),
+    Spelling(
+        name="a loss of outputs that layers mask, such as `Masking`",
+        before="Masked steps added nothing to it and counted in its mean.",
+        here="The same; Keras 2.15 takes the mean of the others.",
+        wraps=MappingProxyType({LOSS_MASKS: _of_masked_weights}),
     ),
     Spelling(
         name="an initializer without a seed",

@@ -27,7 +27,8 @@ class ALSOptimizer(ALSOptimizerBody, keras.optimizers.LossScaleOptimizer):
     `histogram_bin_edge`, and large. After `update_frequency` steps the next one divides the factor
     by `increase_factor` if the share of the large ones reaches `ratio_threshold`, else multiplies
     it by that, as long as it stays at least 1 and below `max_loss_scaling_factor`; then the counts
-    restart at zero. With an `update_frequency` of 1 every step does, as with the vendor. Factors are powers of two, so scaling itself rounds nothing. No step is skipped.
+    restart at zero. With an `update_frequency` of 1 every step does, as with the vendor. Factors
+    are powers of two, so scaling itself rounds nothing. No step is skipped.
 
     With the policy `mixed_float16` the gradients of variables are float32 and do not count: wrap
     layers in `CaptureUpstreamGradients` or `CaptureActivationGradients`, whose gradients do.

@@ -32,6 +32,7 @@ from ipu_tf.programs.update_runs import UpdateRuns
 from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from ipu_tf.runtime.programs import device_programs
 from ipu_tf.runtime.replicas.fingerprints import fingerprint
+from ipu_tf.runtime.tracing import hooks
 
 
 class WeightUpdate:
@@ -49,14 +50,16 @@ class WeightUpdate:
         self._model = model
         self._replicas = replicas
         self._weights = list(model.trainable_weights)
+        variables = model.variables_of(self._weights)
         stock = cast("StatefulModel", model.stock)
         self._own_step = own_step(stock, "train_step") if has_own(stock, "train_step") else None
         self.accumulator = GradientAccumulator(
-            model.variables_of(self._weights),
+            variables,
             accumulation,
             replicas,
             name=f"gradients of {model.name}",
         )
+        self._sums = list(zip(self.accumulator.sums, variables, strict=True))
         optimizer = model.optimizer
         self._gradient_counts: CapturedGradientCounts | None = None
         job = replicas.instances * replicas.span
@@ -126,6 +129,13 @@ class WeightUpdate:
         if metrics is not None:
             metrics.store(group)
         return gradients, [logs]
+
+    def note_sums(self) -> None:
+        """Tells the open trace which weight each sum is for: names of variables may not say it."""
+        tracer = hooks.active()
+        if tracer is not None:
+            for total, variable in self._sums:
+                tracer.note_slot(total, variable)
 
     def apply(self) -> None:
         """Applies the accumulated gradients with the optimizer."""
@@ -303,6 +313,7 @@ class DeviceStep:
         self, weight_update: WeightUpdate, batch: TensorStructure, micro_batch: tf.Tensor
     ) -> TensorStructure:
         def step_and_update(batch: TensorStructure) -> TensorStructure:
+            weight_update.note_sums()
             logs = weight_update.add(batch, tf.constant(0), micro_batch)
             weight_update.apply()
             return logs

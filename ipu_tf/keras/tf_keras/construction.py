@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
+import tensorflow as tf
 import tf_keras
 
 from ipu_tf.internals import patches
@@ -50,7 +51,9 @@ class Functional(KerasIdentity, TfKerasHooks, TfKerasFunctional):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
-        check_recorded_stages(self)
+        # Stages need a strategy in force: inside of a `tf.Graph` there is none, and no model runs.
+        if tf.compat.v1.executing_eagerly_outside_functions():
+            check_recorded_stages(self)
 
 
 class Sequential(KerasIdentity, TfKerasHooks, tf_keras.Sequential):

@@ -11,7 +11,13 @@ import tensorflow as tf
 import tf_keras
 
 from ipu_tf.internals.structures import Gradient, TensorStructure
-from ipu_tf.internals.tf_keras import computes_gradients, dense, gradients_by, own_minimize
+from ipu_tf.internals.tf_keras import (
+    aggregates_gradients,
+    computes_gradients,
+    dense,
+    gradients_by,
+    own_minimize,
+)
 from ipu_tf.keras.adapters.captured_gradients import captured_for
 from ipu_tf.keras.adapters.models import HoldUpdate, Weight, replaced_methods
 from ipu_tf.keras.tf_keras import loss_scaling
@@ -90,8 +96,11 @@ class TfKerasOptimizer:
     def _unaggregated(self) -> dict[str, bool]:
         """Returns the argument by which gradients, those of all replicas, are not summed again.
 
-        Without it the sum is over one: a step of a model is a program of one replica.
+        Without it the sum is over one: a step of a model is a program of one replica. A script's
+        own way of joining gradients is called.
         """
+        if aggregates_gradients(self.stock):
+            return {}
         argument = "experimental_aggregate_gradients"
         parameters = inspect.signature(self.stock.apply_gradients).parameters.values()
         taken = any(one.name == argument or one.kind is one.VAR_KEYWORD for one in parameters)

@@ -366,7 +366,11 @@ def _variables(trace: TracedFunction) -> VariableRoles:
         slots = [
             (captures.source(slot), captures.source(weight)) for slot, weight in trace.tracer.slots
         ]
-        return VariableRoles(weights=trace.tracer.trainable_variables, slots=slots)
+        return VariableRoles(
+            weights=trace.tracer.trainable_variables,
+            accumulators=_SETTINGS.get().accumulators,
+            slots=slots,
+        )
     optimizer = getattr(model, "optimizer", None)
     return VariableRoles(
         weights=model.trainable_variables,

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 import tensorflow as tf
 
 from ipu_tf.config import DeviceConfiguration
-from ipu_tf.internals.tensorflow import is_recording
+from ipu_tf.internals.tensorflow import evaluated_constant, is_recording
 from ipu_tf.ops.kernels.numerics import numerics_for, planning_of_gradients
 from ipu_tf.ops.kernels.op_shapes import OpInputs, TileOpAttributes, Untileable
 from ipu_tf.ops.kernels.twins import (
@@ -251,7 +251,7 @@ def _static_values(sizes: tf.Tensor) -> list[int] | None:
     if op is not None and op.type == "ShapeN":
         shape = op.inputs[sizes.value_index].shape
         return shape.as_list() if shape.is_fully_defined() else None
-    value = tf.get_static_value(sizes)
+    value = evaluated_constant(sizes)
     return None if value is None else [int(size) for size in value]
 
 

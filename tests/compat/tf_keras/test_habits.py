@@ -63,6 +63,17 @@ def test_a_tensor_is_a_number_of_steps(keras, by_position):
     assert len(model.fit(x, x[:, :1], batch_size=1, verbose=0).epoch) == 1
 
 
+def test_masked_steps_count_in_the_mean_of_a_loss(keras):
+    layers = [
+        keras.layers.Masking(input_shape=(2, 1)),
+        keras.layers.Dense(1, kernel_initializer="ones"),
+    ]
+    x, y = tf.constant([[[1.0], [0.0]]]), tf.constant([[[3.0], [9.0]]])
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse")
+    assert float(model.compute_loss(x, y, model(x))) == (3 - 1) ** 2 / 2
+
+
 @pytest.mark.parametrize(("given", "trains"), [("name", True), (None, False), (1, True)])
 def test_anything_says_whether_a_layer_trains(keras, given, trains):
     assert keras.layers.Layer(given).trainable is trains

@@ -180,6 +180,34 @@ def test_optimizers_of_scripts_compute_their_gradients():
     assert [float(one) for one in found] == [8, 6]
 
 
+class Joining(legacy.SGD):
+    """Joins the gradients of replicas itself, and doubles them."""
+
+    def _aggregate_gradients(self, grads_and_vars):
+        return [(2 * gradient, variable) for gradient, variable in grads_and_vars]
+
+
+def joining(grads_and_vars):
+    return [(2 * gradient, variable) for gradient, variable in grads_and_vars]
+
+
+JOINING = {
+    "a method": lambda: Joining(0.5),
+    "of a wrapped one": lambda: tf_keras.mixed_precision.LossScaleOptimizer(
+        Joining(0.5), dynamic=False, initial_scale=1.0
+    ),
+    "an argument": lambda: legacy.SGD(0.5, gradient_aggregator=joining),
+    "none": lambda: legacy.SGD(1.0),
+}
+
+
+@pytest.mark.parametrize("way", JOINING)
+def test_optimizers_of_scripts_join_gradients_their_own_way(way):
+    weight = tf.Variable(5.0)
+    TfKerasOptimizer(JOINING[way]()).apply([(tf.constant(3.0), weight)])
+    assert float(weight) == 5 - 3
+
+
 @pytest.mark.slow
 def test_training_takes_the_gradients_that_an_optimizer_computes():
     how = {"batch_size": 8, "epochs": 2, "shuffle": False}

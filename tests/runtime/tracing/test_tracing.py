@@ -313,11 +313,14 @@ class TestReport:
         assert "strategy.run" in str(strategy.report())
 
 
-def test_sizes_may_be_an_eager_tensor(strategy):
+@pytest.mark.parametrize(
+    "of", [lambda sizes: sizes, lambda sizes: 2 * sizes - sizes], ids=["given", "computed"]
+)
+def test_sizes_may_be_an_eager_tensor_or_computed_from_one(strategy, of):
     sizes, w = tf.constant([1, 4, 4, 2]), random(3, 3, 2, 5)
 
     def transposed(y):
-        return tf.nn.conv2d_transpose(y, w, sizes, 1, "SAME")
+        return tf.nn.conv2d_transpose(y, w, of(sizes), 1, "SAME")
 
     y = random(1, 4, 4, 5)
     np.testing.assert_allclose(
