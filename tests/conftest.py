@@ -42,8 +42,14 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _configuration_of_a_module():
-    """Drops the configuration that tests of a module leave: the next one relies on the default."""
+def _leftovers():
+    """Drops the configuration that tests of a module leave: the next one relies on the default.
+
+    What is left of the modules before, in caches of TensorFlow and Keras, is excluded from garbage
+    collection: each collection in this module would go through all of it again.
+    """
+    gc.collect()
+    gc.freeze()
     yield
     if "ipu_tf.config" in sys.modules:
         sys.modules["ipu_tf.config"].reset_ipu_configuration()

@@ -244,6 +244,7 @@ class TestInference:
         assert len(program.tile_ops) == 2
         assert report.notes == ()
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("inputs", [None, "list", "tuple"])
     def test_several_inputs_are_all_inputs(self, inputs):
         def model():
@@ -256,6 +257,7 @@ class TestInference:
         report = ipu_tf.estimate(model, batch_size=8, training=False, inputs=given)
         assert [op.shape.k for op in report.tile_ops] == [7]
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("structure", [list, tuple])
     def test_several_inputs_of_a_subclass(self, structure):
         class Pair(keras.Model):

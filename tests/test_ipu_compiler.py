@@ -55,6 +55,7 @@ def losses_of(build, steps=3):
         return [session.run(step, data)[0] for _ in range(steps)]
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("scope", [scopes.ipu_scope, tf.device])
 def test_a_session_trains_as_in_stock_tensorflow(scope):
     configure(1)
@@ -194,6 +195,7 @@ def test_a_computation_without_work_needs_no_ipu(ipus):
         session.run(ipu_compiler.compile(tf.no_op))
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("scope", [scopes.ipu_scope, tf.device])
 def test_a_computation_may_open_the_scope_of_the_ipu_itself(scope):
     configure(2)

@@ -126,6 +126,7 @@ def test_autograph_converts_the_body_of_a_converted_function(strategy):
     assert run(strategy, total) == 6
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize(
     ("body", "inputs", "error", "message"),
     [
@@ -190,6 +191,7 @@ def processor_ticks():
         yield int(task.name), (name, int(fields[11]) + int(fields[12]))
 
 
+@pytest.mark.slow
 def test_a_reader_that_waits_for_elements_of_a_cut_loop_ends(strategy, monkeypatch):
     monkeypatch.setattr(trial_readers, "_PATIENCE_SECONDS", 0.2)
     outfeed, found, errors = IPUOutfeedQueue(), [], []
@@ -272,6 +274,7 @@ def test_loops_over_steps_that_end_by_a_condition_are_short_while_a_script_is_tr
     assert caplog.text.count("A loop runs at most 3 of its iterations (--max-steps 3).") == 3
 
 
+@pytest.mark.slow
 def test_a_tried_loop_makes_whole_updates(strategy):
     weight, steps = tf.Variable(0.0), tf.Variable(0)
     optimizer = optimizers.GradientAccumulationOptimizerV2(

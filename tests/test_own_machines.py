@@ -68,6 +68,7 @@ class TestEstimates:
         ).programs
         return program
 
+    @pytest.mark.slow
     def test_twice_the_tiles_are_used(self):
         real, large = self.estimated("gc200"), self.estimated(LARGE)
         assert real.device.target == GC200
@@ -84,6 +85,7 @@ class TestEstimates:
         assert not figures.fits(real)
         assert figures.fits(large)
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize(
         ("change", "kind"),
         [(FASTER_EXCHANGE, "exchange"), (WIDER_AMP, "compute")],
@@ -94,6 +96,7 @@ class TestEstimates:
         assert getattr(faster, kind) < 0.9 * getattr(real, kind)
         assert faster.total < real.total
 
+    @pytest.mark.slow
     def test_a_faster_way_to_the_host(self):
         timing = dataclasses.replace(
             PAIR.host,

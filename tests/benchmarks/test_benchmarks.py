@@ -52,7 +52,7 @@ def test_flop_counts_multiplications_and_additions():
     assert conv.flop == 2 * (2 * 2 * 5) * (3 * 3 * 2)
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("pass_", ops.PASSES)
 @pytest.mark.parametrize(
     "layer",

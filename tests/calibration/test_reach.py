@@ -25,8 +25,13 @@ WITHIN = {
 
 
 @pytest.fixture(scope="module")
-def groups(measured):
-    return {(group.kind, group.chip): group for group in compare(measured).groups}
+def comparison(measured):
+    return compare(measured)
+
+
+@pytest.fixture(scope="module")
+def groups(comparison):
+    return {(group.kind, group.chip): group for group in comparison.groups}
 
 
 @pytest.mark.parametrize("group", WITHIN, ids="-".join)
@@ -53,8 +58,7 @@ def test_plans_are_in_the_right_order(groups, group):
     assert groups[group].rank_correlation >= 0.9
 
 
-def test_every_measured_point_is_predicted(measured):
-    comparison = compare(measured)
+def test_every_measured_point_is_predicted(comparison):
     assert comparison.unknown_kinds == {}
     assert comparison.unpredicted == ()
 

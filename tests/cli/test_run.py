@@ -70,6 +70,7 @@ def test_insights_are_in_the_report(script, monkeypatch):
     assert f"to gain: {program.insights[0].speedup:.2f} x" in Path("out/report.txt").read_text()
 
 
+@pytest.mark.slow
 def test_insights_may_be_left_out(script, monkeypatch):
     monkeypatch.delenv("IPU_TF_INSIGHTS")
     words = ["run", "--report", "out", "--format", "json", "--no-insights", script]
@@ -168,6 +169,7 @@ def test_a_script_that_cannot_be_parsed_shows_its_line_alone(tmp_path, capsys):
     assert "run.py" not in error
 
 
+@pytest.mark.slow
 def test_without_a_report_nothing_is_written_or_recorded(script, capsys):
     assert cli.main(["run", script, "three"]) == 3
     printed = capsys.readouterr()

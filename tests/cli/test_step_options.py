@@ -69,6 +69,7 @@ def test_an_optimizer_replaces_the_assumed_one(capsys):
     assert notes == ["model 'mlp' is not compiled: sparse_categorical_crossentropy is assumed"]
 
 
+@pytest.mark.slow
 def test_stages_and_recomputation_make_a_pipeline(capsys):
     found, _ = figures(capsys, "--stages", "2", "--accumulation", "4", "--recompute")
     assert len(found["stages"]) == 2

@@ -46,6 +46,7 @@ def test_loops_of_stock_models_end_at_the_limit(caplog):
     assert len(model.predict(X, batch_size=2, verbose=0)) == 16
 
 
+@pytest.mark.slow
 def test_the_limit_counts_the_steps_of_all_epochs():
     model, counter = dense(), Counter()
     with limiting_stock_models(3):

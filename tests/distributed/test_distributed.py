@@ -50,6 +50,7 @@ SUMMED = (True, 2 * -6 * (1 + 2), -12.0)  # The second steps see the weight -6.
 APART = (False, 2 * -2 * 1, -4.0)  # Those of the first replica, which trains alone.
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("reduces", "loss", "weight", "runs_around"),
     [

@@ -16,7 +16,7 @@ def test_every_network_is_pinned_on_every_chip():
     assert {tuple(chips) for chips in PINNED.values()} == {pin.CHIPS}
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(*covering(1, name=list(NETWORKS), chip=pin.CHIPS))
 def test_figures_are_as_pinned(name, chip):
     assert pin.figures_of(name, chip) == PINNED[name][chip], (

@@ -87,6 +87,7 @@ def test_a_call_that_needs_more_than_the_inputs_is_refused(strategy, method):
         getattr(model, method)(*data)
 
 
+@pytest.mark.slow
 def test_losses_of_float16_layers_are_added_to_that_of_the_model(strategy):
     with strategy.scope():
         dense = keras.layers.Dense(

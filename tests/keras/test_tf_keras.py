@@ -248,6 +248,7 @@ def test_losses_are_scaled_as_in_stock_tf_keras(kind, micro_batches):
     assert rows - {""} == names | {"SGD", "loss", "metrics", "(host)"}
 
 
+@pytest.mark.slow
 def test_models_of_both_keras_train_in_turns():
     def losses(scope):
         with scope:

@@ -30,6 +30,10 @@ def hmc(steps=3):
     return tfp.mcmc.HamiltonianMonteCarlo(log_density, step_size=0.7, num_leapfrog_steps=steps)
 
 
+def random_walk():
+    return tfp.mcmc.RandomWalkMetropolis(log_density)
+
+
 def accepted(state, results):
     return results.is_accepted
 
@@ -59,13 +63,20 @@ def stock(kernel, *, jit_compile=True, **options):
     )()
 
 
-@pytest.mark.parametrize("engine", ["graph", pytest.param("auto", marks=pytest.mark.slow)])
-def test_a_replica_draws_what_stock_draws_whatever_the_blocks(scope, engine):
+@pytest.mark.parametrize(
+    ("kernel", "engine"),
+    [
+        (random_walk, "graph"),
+        pytest.param(hmc, "graph", marks=pytest.mark.slow),
+        pytest.param(hmc, "auto", marks=pytest.mark.slow),
+    ],
+)
+def test_a_replica_draws_what_stock_draws_whatever_the_blocks(scope, kernel, engine):
     with scope(engine=engine):
         found = mcmc.sample_chain(
-            current_state=STATE, kernel=hmc(), trace_fn=accepted, block_size=3, **OPTIONS
+            current_state=STATE, kernel=kernel(), trace_fn=accepted, block_size=3, **OPTIONS
         )
-    wanted = stock(hmc(), jit_compile=engine != "graph")
+    wanted = stock(kernel(), jit_compile=engine != "graph")
     np.testing.assert_allclose(found.all_states, wanted.all_states, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(found.trace, wanted.trace)
 
@@ -127,9 +138,8 @@ def test_a_run_goes_on_from_its_files_with_equal_bits(scope, tmp_path, monkeypat
         )
         with pytest.raises(mcmc.ChainMismatch, match=r"log-density of their last state was"):
             mcmc.sample_chain(kernel=other, directory=tmp_path, **options)
-        walk = tfp.mcmc.RandomWalkMetropolis(log_density)
         with pytest.raises(mcmc.ChainMismatch, match=r"kernel=\['HamiltonianMonteCarlo'"):
-            mcmc.sample_chain(kernel=walk, directory=tmp_path, **options)
+            mcmc.sample_chain(kernel=random_walk(), directory=tmp_path, **options)
 
 
 SCRIPT = """

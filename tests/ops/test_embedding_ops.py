@@ -15,6 +15,7 @@ def table(*shape):
     return tf.constant(values)
 
 
+@pytest.mark.fast_cells(8)
 @pytest.mark.parametrize("factor", [1, 2, 3, 6])
 @pytest.mark.parametrize("row_shape", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("ids", [[0, 5, 3, 3], [[1, 2], [4, 0]]])

@@ -37,6 +37,7 @@ def test_matmul(transpose_a, transpose_b):
     assert_same(lambda a, b: ops.matmul(a, b, **flags), lambda a, b: tf.matmul(a, b, **flags), a, b)
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("adj_x", [False, True])
 @pytest.mark.parametrize("adj_y", [False, True])
 def test_batch_matmul_broadcasts(adj_x, adj_y):
@@ -85,7 +86,7 @@ def test_conv2d(padding, strides, dilations):
     )
 
 
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("multiplier", [1, 2])

@@ -28,6 +28,7 @@ def test_hints_of_layouts_keep_values_and_gradients(op):
     np.testing.assert_array_equal(tape.gradient(y, x), [2, -4])
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_queue_gives_earlier_values(strategy, depth):
     @tf.function

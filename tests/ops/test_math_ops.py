@@ -25,6 +25,7 @@ def with_gradients(fn, a, b):
     return product, *tape.gradient(loss, (a, b))
 
 
+@pytest.mark.fast_cells(12)
 @pytest.mark.parametrize("dimension", DIMENSIONS)
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])

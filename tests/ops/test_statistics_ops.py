@@ -18,9 +18,9 @@ def numpy_histogram(values, levels):
     return [np.sum((lo <= values) & (values < hi)) for lo, hi in itertools.pairwise(edges)]
 
 
-@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @given(values=st.lists(finite, min_size=1, max_size=20), levels=st.sets(finite, min_size=1))
+@pytest.mark.slow
 def test_histogram_counts_as_numpy_does(dtype, values, levels):
     values, levels = np.array(values, dtype), np.array(sorted(levels), dtype)
     counts = statistics_ops.histogram(values, levels)

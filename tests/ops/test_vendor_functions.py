@@ -122,6 +122,7 @@ def copied(dst, src, runs, zero_unused):
 RUNS = ([2, 1, 2], [3, 0, 1], [0, 4, 3])
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("zero_unused", [False, True])
 def test_runs_of_rows_are_copied(zero_unused):
     dst = np.arange(14, dtype="float32").reshape(7, 2)
@@ -221,6 +222,7 @@ def test_calls_of_an_outlined_function_share_its_variables_in_a_session():
             functional_ops.outlined_function(lambda: v1.get_variable("block/kernel", [2, 2]))()
 
 
+@pytest.mark.slow
 def test_outlined_functions_and_groups_of_convolutions_compute_as_written_out():
     @functional_ops.outlined_function
     def block(x):

@@ -174,6 +174,7 @@ def run(stages, optimizer_function=None, **options):
 OUTSIDE = tf.zeros([200])
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize(
     ("error", "message", "stages", "optimizer_function"),
     [

@@ -86,6 +86,7 @@ class TestOffChip:
         )
         return program, Report(programs=(Program(name="net.train_step", device=program),))
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("stages", [1, 2])
     def test_a_table_says_what_moves(self, stages):
         layers = {"sequential": 0, "sequential/dense": stages - 1}

@@ -39,6 +39,7 @@ def programs(strategy):
     return [program.name for program in strategy.report(insights=False).programs]
 
 
+@pytest.mark.slow
 def test_a_model_trains_under_both_strategies(configured):
     first, second = IPUStrategy(), IPUStrategy()
     weights = []

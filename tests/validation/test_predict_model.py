@@ -133,6 +133,7 @@ def test_a_head_that_reads_the_embeddings_takes_no_ipu(record, monkeypatch):
     assert written == left_out > 0
 
 
+@pytest.mark.slow
 def test_predictions_of_a_model(record):
     training, inference = (predicted(record(training=flag)).figure for flag in (True, False))
     assert inference > training

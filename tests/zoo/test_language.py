@@ -49,6 +49,7 @@ def test_tokens_are_those_at_the_positions_of_their_sequence():
     np.testing.assert_array_equal(picked, np.take_along_axis(tokens, positions[..., None], axis=1))
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_masks_are_added_with_the_weights_of_keras(dropout):
     tokens = np.random.default_rng(4).normal(size=(2, 5, 8)).astype("float32")

@@ -51,6 +51,7 @@ def expected(layer, image, shift):
     return out @ result + result_offset
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("shift", [0, 1])
 def test_attention_is_that_of_the_paper(image, shift):
     keras.utils.set_random_seed(1)

@@ -271,6 +271,7 @@ class TestWholePrograms:
         assert np.array_equal(same.memory.max_tile_bytes, program.memory.max_tile_bytes)
         assert np.array_equal(same.memory.live_bytes, program.memory.live_bytes)
 
+    @pytest.mark.slow
     def test_everything_together_takes_least(self):
         everything = Offload(
             optimizer_state=True,

@@ -166,6 +166,7 @@ class TestFigures:
         expected = way.reduce_scatter_cycles(most) + way.all_gather_cycles(most)
         assert share.all_reduce_cycles == expected
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("group", [1, 2, 4])
     def test_smaller_groups_keep_more_and_gather_less(self, group):
         offload = Offload(

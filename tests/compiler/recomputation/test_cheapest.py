@@ -44,6 +44,7 @@ def peaks(program):
     return [int(ipu.memory.peak_tile_bytes.max()) for ipu in program.ipus]
 
 
+@pytest.mark.slow
 def test_stages_with_room_keep_more_than_their_inputs(simplified, compile_for):
     roomy = compile_for(1 << 20)
     kept, inputs = roomy(False, ()), roomy(True, ())

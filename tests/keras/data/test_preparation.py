@@ -106,6 +106,7 @@ def test_other_axes_that_are_not_static_are_refused(model):
         model.predict(dataset)
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("labels", [True, False])
 @pytest.mark.parametrize("length", [3, None])
 def test_shapes_that_a_layer_of_a_dataset_loses_are_refused(model, labels, length):
@@ -137,6 +138,7 @@ def test_what_cannot_be_split_is_refused(model, name):
         model.fit(x[:1], y[:1], batch_size=1, validation_split=0.25)
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("fraction", [2, 1.0, -0.5, "half", float("nan")])
 @pytest.mark.parametrize("as_dataset", [True, False])
 def test_a_part_to_validate_with_is_a_fraction(model, name, fraction, as_dataset):
@@ -157,6 +159,7 @@ class Batches(keras.utils.Sequence):
         return arrays(4)
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("make", "is_iterator"),
@@ -230,6 +233,7 @@ def test_not_enough_data_for_the_steps_is_refused(model):
         model.evaluate(*arrays(32), batch_size=8, steps=5)
 
 
+@pytest.mark.slow
 def test_enough_data_for_the_steps(model):
     model.fit(static(), steps_per_epoch=2, epochs=2, shuffle=False, verbose=0)
     model.fit(static().repeat(), steps_per_epoch=3, epochs=2, shuffle=False, verbose=0)
@@ -318,11 +322,11 @@ def test_steps_may_be_integers_of_numpy_and_scalar_tensors(model, steps):
     assert len(model.predict(static().map(lambda x, _: x), steps=steps, verbose=0)) == 2 * 8
 
 
-@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("steps_per_execution", [1, 2])
 @pytest.mark.parametrize(
     ("method", "steps"), [("fit", "steps_per_epoch"), ("evaluate", "steps"), ("predict", "steps")]
 )
+@pytest.mark.slow
 def test_data_of_unknown_size_that_ends_early(strategy, method, steps, steps_per_execution):
     with strategy.scope():
         model = compile_model(sequential(), steps_per_execution=steps_per_execution)

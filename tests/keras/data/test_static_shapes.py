@@ -45,7 +45,7 @@ def batches_of(count, batch_size):
 
 
 @pytest.mark.parametrize(*covering(1, as_dataset=[True, False], steps_per_execution=[4, 1]))
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_each_shape_is_traced_once(watched, steps_per_execution, as_dataset):
     traces = []
     model = watched(traces, steps_per_execution)

@@ -135,6 +135,7 @@ class TestPipelines:
             depth = depths[options.schedule, options.stages]
             assert options.micro_batches == 7 // depth * depth
 
+    @pytest.mark.slow
     def test_layers_that_share_weights_stay_together(self, strategy):
         with strategy.scope():
             shared = keras.layers.Dense(64, name="shared")

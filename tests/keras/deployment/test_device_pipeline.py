@@ -162,7 +162,7 @@ class TestOffloading:
             ({"replicated_weight_sharding": True, "offload_weights": True}, "forward"),
         ],
     )
-    @pytest.mark.fast_cells(1)
+    @pytest.mark.slow
     def test_a_flag_trades_tile_memory_for_cycles(self, strategy, flags, phase):
         kept, gone = pipelined(strategy), pipelined(strategy, **flags)
         assert gone.streaming_bytes > kept.streaming_bytes == 0

@@ -189,6 +189,7 @@ def test_accumulation_counts_for_the_last_update_alone_where_that_is_wanted(stra
     assert counted(strategy, micro_batches=MICRO_BATCHES, **settings).sum() == 0
 
 
+@pytest.mark.slow
 def test_accumulation_moves_the_factor(strategy):
     with strategy.scope():
         optimizer = ALSOptimizer(

@@ -49,6 +49,7 @@ def test_loss_is_the_mean_over_the_batch(blank, from_logits):
     np.testing.assert_allclose(loss, [-np.mean(np.log(probabilities))], rtol=1e-5)
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("blank", [0, 1, 2])
 @pytest.mark.parametrize("from_logits", [True, False])
 def test_inference_finds_the_most_likely_sequences(blank, from_logits):

@@ -18,6 +18,7 @@ def pair(dimension, x, **kwargs):
     return ours, stock
 
 
+@pytest.mark.fast_cells(9)
 @pytest.mark.parametrize("dimension", DIMENSIONS)
 @pytest.mark.parametrize("shape", [(4, 8), (3, 4, 8), (2, 3, 4, 8)])
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def numpy_group_norm(x, group_of_channel, channels_axis, epsilon=1e-3):
     return np.moveaxis(y, 1, channels_axis)
 
 
+@pytest.mark.fast_cells(12)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("channels_axis", [-1, 1])
 @pytest.mark.parametrize("strided", [True, False])

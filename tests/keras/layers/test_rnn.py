@@ -83,7 +83,7 @@ def test_the_names_of_the_weights(kind):
         assert getattr(layer, name) is weight
 
 
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("return_sequences", [False, True])
 @pytest.mark.parametrize("return_state", [False, True])
 def test_time_major(kind, return_sequences, return_state):
@@ -112,6 +112,7 @@ def test_initial_states(kinds):
         )
 
 
+@pytest.mark.fast_cells(1)
 def test_stateful_layers_go_on(kind):
     whole, parts = kind(UNITS), kind(UNITS, stateful=True)
     whole(X), parts(X[:, :2])
@@ -126,6 +127,7 @@ def test_state_shape():
     assert GRU(UNITS).state_shape(4) == [4, UNITS]
 
 
+@pytest.mark.fast_cells(1)
 def test_dropout_drops_the_same_inputs_at_every_step(kind):
     """The inputs of all steps are equal, so are those that stay."""
     keras.utils.set_random_seed(3)
@@ -141,6 +143,7 @@ def test_dropout_drops_the_same_inputs_at_every_step(kind):
     assert layer.dropout == 0.5
 
 
+@pytest.mark.fast_cells(1)
 def test_a_dropout_seed_fixes_the_mask(kind):
     layer = kind(UNITS, dropout=0.5, dropout_seed=(1, 2))
     first = layer(X, training=True)
@@ -177,7 +180,7 @@ def test_what_the_compiler_reads(kind):
 
 
 @pytest.mark.parametrize("partials", ["float16", "float32"])
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_the_products_have_the_partials_asked_for(strategy, kind, partials):
     with strategy.scope():
         layer = kind(UNITS, partials_dtype=partials, dtype="float16")

@@ -467,6 +467,7 @@ def test_an_exception_in_an_asynchronous_callback_comes_up(strategy):
 
 
 @pytest.mark.usefixtures("worth_compiling")
+@pytest.mark.slow
 def test_an_exception_of_the_device_ends_the_thread(strategy):
     seen = []
 
@@ -497,6 +498,7 @@ def threading_names():
     return [thread.name for thread in threading.enumerate()]
 
 
+@pytest.mark.slow
 def test_stop_training_stops_asynchronous_callbacks(strategy):
     class Stop(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):

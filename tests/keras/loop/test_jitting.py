@@ -110,6 +110,7 @@ def test_a_step_of_many_operations_is_not_compiled(model, engines, monkeypatch):
     assert " operations, more than 20." in message
 
 
+@pytest.mark.slow
 def test_models_that_are_trained_for_a_few_steps_are_not_compiled(strategy, engines):
     """Compiling costs more than all the rest of sixty small models that are trained for a while."""
     with strategy.scope():

@@ -46,6 +46,7 @@ def test_updates_equal_those_of_the_reduced_gradients(method, every, inner):
     check_equal([ours], [stock], rtol=1e-6)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("method", Method)
 def test_loss_scaling_and_accumulation(method):
     """The factor moves between the micro-batches of an update and leaves no trace in it."""

@@ -140,6 +140,7 @@ def test_compile_adds_no_second_loss_scaling(kind):
         keras.mixed_precision.set_global_policy("float32")
 
 
+@pytest.mark.slow
 def test_the_gradients_of_a_float16_model_move_the_factor(strategy, data):
     keras.mixed_precision.set_global_policy("float16")
     try:

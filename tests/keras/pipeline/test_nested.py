@@ -87,6 +87,7 @@ def around_in_sequential(inner):
 AROUND = [Around, around_in_functional, around_in_sequential]
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("around", AROUND)
 def test_a_nested_subclass_assigns_the_stages_of_its_layers(strategy, around):
     with strategy.scope():
@@ -101,6 +102,7 @@ def test_a_nested_subclass_assigns_the_stages_of_its_layers(strategy, around):
     assert {type(part) for part in inner} == {ipu.ModelLayerPipelineStageAssignment}
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("around", AROUND)
 def test_stages_of_a_nested_subclass_can_be_set(strategy, around):
     with strategy.scope():

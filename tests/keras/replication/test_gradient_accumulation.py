@@ -143,6 +143,7 @@ def test_the_optimizer_gets_gradients_in_the_type_of_the_accumulators(strategy, 
     assert seen == {accumulated}
 
 
+@pytest.mark.slow
 def test_float32_sums_of_float16_gradients_do_not_overflow_before_they_are_unscaled(strategy):
     """Each scaled gradient is 2**15, four of them 2**17, which float16 does not hold."""
     scaled = keras.mixed_precision.LossScaleOptimizer(
@@ -235,6 +236,7 @@ def test_loss_scaling(strategy):
     assert loss_scaling_of(model.optimizer)[1] == 2
 
 
+@pytest.mark.slow
 def test_an_update_whose_gradients_overflow_is_left_out(strategy):
     optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.1))
     with strategy.scope():
@@ -249,6 +251,7 @@ def test_an_update_whose_gradients_overflow_is_left_out(strategy):
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
+@pytest.mark.slow
 def test_an_execution_is_a_number_of_updates(model):
     model.set_gradient_accumulation_options(3)
     message = (
@@ -265,6 +268,7 @@ def test_an_execution_is_a_number_of_updates(model):
 
 
 @pytest.mark.parametrize("method", mostly_slow(["sum", "mean", "running_mean"], fast=["sum"]))
+@pytest.mark.slow
 def test_a_single_batch_is_that_of_an_update(model, method):
     model.set_gradient_accumulation_options(G, method)
     x, y = samples(BATCH * G * 2)
@@ -430,6 +434,7 @@ def test_the_method_is_checked(model):
         model.set_gradient_accumulation_options(G, "max")
 
 
+@pytest.mark.slow
 def test_accumulation_can_be_switched_off(model):
     model.set_gradient_accumulation_options(G)
     model.set_gradient_accumulation_options()

@@ -51,6 +51,7 @@ def test_keras_files(tmp_path, strategy, build, data, place, saved_in_scope):
     assert loaded.optimizer.iterations.numpy() == 3
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("saved_in_scope", [True, False])
 def test_weights_files(tmp_path, strategy, build, data, saved_in_scope):
     x, _ = data
@@ -66,7 +67,7 @@ def test_weights_files(tmp_path, strategy, build, data, saved_in_scope):
     np.testing.assert_array_equal(target(x), source(x))
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES.keys())
 def test_copies(strategy, build, data, place, duplicate):
     x, _ = data
@@ -91,6 +92,7 @@ def test_a_copy_trains_in_the_scope(strategy, data, duplicate):
     assert np.isfinite(history.history["loss"]).all()
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("build_plain", [sequential, functional, Net])
 def test_clones(strategy, data, place, build_plain):
     x, _ = data

@@ -57,7 +57,7 @@ def test_training_equals_stock_keras(strategy, kind, steps_per_execution):
 
 
 @pytest.mark.parametrize("ipus", [1, 2])
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_evaluation_and_prediction_equal_stock_keras(ipus):
     dataset = batches(data_of(VariationalAutoencoder), 6)
     stock = compiled(VariationalAutoencoder)
@@ -147,6 +147,7 @@ def test_a_step_may_add_to_that_of_keras(strategy, base):
     assert history["rows"] == [3]
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("method", STEPS)
 def test_a_step_may_be_set_on_the_model(strategy, method):
     def own(data):

@@ -15,6 +15,7 @@ BIASES = RANDOM.normal(size=CLASSES).astype("float32")
 INPUTS = RANDOM.normal(size=(SAMPLES, FEATURES)).astype("float32")
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("true", [1, 2])
 @pytest.mark.parametrize(
     ("ours", "stock"),

@@ -44,8 +44,8 @@ def test_the_loss_of_every_sequence(blank, loss, data):
                 np.testing.assert_allclose(losses, -np.log(expected), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.slow
 def test_gradients_equal_those_of_tensorflow(jit_compile):
     random = np.random.default_rng(2)
     steps, batch, classes, count = 12, 4, 6, 5

@@ -47,6 +47,7 @@ def test_rows_of_factors_that_share_a_matrix_are_rows_of_one_product():
     assert shape([8, 4, 5], [4, 6], adj_x=True) == (8, 5, 6, 4)
 
 
+@pytest.mark.fast_cells(8)
 @pytest.mark.parametrize("leading", LEADING, ids=str)
 @pytest.mark.parametrize(("adj_x", "adj_y"), FLAGS)
 def test_gradients_equal_stock(leading, adj_x, adj_y):

@@ -50,6 +50,7 @@ def step(x, w, kernel):
     return tape.gradient(loss, [w, kernel])
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float16])
 def test_ops_in_a_graph_execute_the_plans_whose_cost_is_charged(dtype):
     traced = tf.function(lambda *args: IPUStrategy().run(step, args)).get_concrete_function(

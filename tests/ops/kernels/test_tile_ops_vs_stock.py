@@ -110,6 +110,7 @@ def test_einsum(equation, a, b):
     assert_close(ours, tf.einsum(equation, x, y))
 
 
+@pytest.mark.fast_cells(45)
 @pytest.mark.parametrize("padding", PADDINGS, ids=str)
 @pytest.mark.parametrize(("strides", "dilations"), STEPS)
 @pytest.mark.parametrize(("image", "kernel"), CONVOLUTIONS)

@@ -326,6 +326,7 @@ def test_gradients_through_the_python_faces():
         np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_gradient_of_a_loop():
     def loop(x, w):
         with tf.GradientTape() as tape:

@@ -109,6 +109,7 @@ UNJOINED = {
 }
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("name", UNJOINED)
 def test_what_is_not_the_same_stays(strategy, name):
     operands = [tf.constant(normals(seed, (4, 6))) for seed in range(2)]
@@ -125,6 +126,7 @@ def test_what_is_read_elsewhere_stays(strategy):
     assert "IpuScaledDifference" not in live_types(traced(strategy, fn, operands))
 
 
+@pytest.mark.slow
 def test_adam_of_keras_is_joined_at_the_same_cost(monkeypatch):
     data = tf.constant(normals(0, (4, 6))), tf.constant(normals(1, (4, 2)))
 

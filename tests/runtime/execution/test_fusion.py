@@ -213,7 +213,7 @@ def test_dropout_whose_mask_is_broadcast(strategy):
     np.testing.assert_array_equal(function(x), fn(x))
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     "numbers",
     [

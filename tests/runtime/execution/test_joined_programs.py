@@ -267,8 +267,8 @@ class TestFunctionsThatWereJoined:
         for ours, first in zip(results, expected, strict=True):
             np.testing.assert_array_equal(ours, first)
 
-    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("extensions", [False, True])
+    @pytest.mark.slow
     def test_are_steps_of_keras_models(self, extensions):
         keras.utils.set_random_seed(1)
         own = IPUStrategy(enable_keras_extensions=extensions)

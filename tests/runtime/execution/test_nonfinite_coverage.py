@@ -44,6 +44,7 @@ def fed(values):
     return ipu_infeed_queue.IPUInfeedQueue(data), ipu_outfeed_queue.IPUOutfeedQueue()
 
 
+@pytest.mark.slow
 def test_what_leaves_by_an_outfeed_is_looked_at():
     strategy = configure()
     infeed, outfeed = fed([[4.0, 1.0], [-4.0, 1.0], [9.0, 1.0]])
@@ -199,6 +200,7 @@ def test_jitted_functions_inside():
     assert found.around[1] == pytest.approx(np.log(2.0))
 
 
+@pytest.mark.slow
 def test_functions_that_xla_compiles_around_a_run():
     strategy = configure()
     weight = tf.Variable([1.0, 1.0])

@@ -134,6 +134,7 @@ FAULTS = {
 FAST = {"log of zero", "root of a negative", "overflow of float16", "gradient", "loop", "branch"}
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize(
     "case", [c if c in FAST else pytest.param(c, marks=pytest.mark.slow) for c in FAULTS]
 )
@@ -194,6 +195,7 @@ def dropped_branch_then_root(x):
     return kept + tf.math.acos(x)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("function", "name"), [(masked_then_root, "later/Sqrt"), (dropped_branch_then_root, "Acos")]
 )
@@ -245,6 +247,7 @@ LEGITIMATE = {
 }
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("case", LEGITIMATE)
 def test_legitimate_infinities_raise_nothing(traced, case):
     assert not traced(LEGITIMATE[case], constant(1.0, -1.0, 2.0))
@@ -589,6 +592,7 @@ def test_replicas_and_losses():
     config.reset_ipu_configuration()
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("trace_numerics", [False, True])
 def test_off_it_adds_no_operation(trace_numerics):
     configure(trace_numerics=trace_numerics)

@@ -44,7 +44,7 @@ def with_gradients(x, gamma, beta, relu=False):
     return y, *tape.gradient(loss, (x, gamma, beta))
 
 
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("shape", [(6, 5), (3, 7, 17), (2, 4, 5, 33), (40, 30, 64)])
 def test_values_and_gradients_are_those_of_float64(strategy, shape, relu):
@@ -134,6 +134,7 @@ def test_two_norms_of_one_gradient_are_both_joined(strategy):
         np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("read", ["SquaredDifference", "Mul"])
 def test_what_is_read_elsewhere_stays(strategy, read):
     def fn(x, gamma, beta):
@@ -149,6 +150,7 @@ def test_what_is_read_elsewhere_stays(strategy, read):
     assert ("IpuMoments" in types) == (read == "Mul")
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("change", ["float16", "rows", "unequal axes"])
 def test_what_is_not_the_same_stays(strategy, change):
     x, gamma, beta = operands_of(4, 6, dtype="float16" if change == "float16" else "float32")

@@ -59,6 +59,7 @@ def test_many_small_operations_run_by_xla_with_the_numbers_of_the_graph():
     assert note.endswith("in loops a run")
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(("engine", "steps"), [("graph", 300), ("auto", 3)])
 def test_other_programs_run_as_graphs(engine, steps):
     found, notes = run(strategy_for(engine), walk(steps))

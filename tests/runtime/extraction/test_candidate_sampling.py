@@ -35,6 +35,7 @@ def both(op, count, *, unique):
     return stock, concrete_composition(node, [tf.int64.as_datatype_enum])
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("op", SAMPLERS)
 def test_draws_with_repetition_have_the_distribution_of_tensorflow(op):
     tf.random.set_seed(4)
@@ -48,6 +49,7 @@ def test_draws_with_repetition_have_the_distribution_of_tensorflow(op):
     np.testing.assert_allclose(shares, SAMPLERS[op], atol=0.04)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("op", SAMPLERS)
 def test_draws_without_repetition_are_different_classes(op):
     stock, composition = both(op, CLASSES, unique=True)

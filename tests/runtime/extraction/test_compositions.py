@@ -69,12 +69,14 @@ class TestResizing:
         for image, size in SIDES:
             composed.check(floats(image[0], *size, image[3]), floats(*image))
 
+    @pytest.mark.fast_cells(1)
     def test_nearest_gradient(self, alignment):
         composed = Composed("ResizeNearestNeighborGrad", ["float32", "int32"], **alignment)
         for image, size in SIDES:
             composed.check(floats(image[0], *size, image[3]), integers(*image[1:3]))
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("align_corners", [False, True])
 def test_area(align_corners):
     composed = Composed("ResizeArea", ["float32", "int32"], align_corners=align_corners)
@@ -203,7 +205,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_programs_with_gradients_run_and_are_costed(name):
     def gradient(images):
         with tf.GradientTape() as tape:

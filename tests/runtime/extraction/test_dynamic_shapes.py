@@ -100,7 +100,7 @@ STATIC = {
 }
 
 
-@pytest.mark.fast_cells(4)
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_a_size_that_depends_on_data_is_refused(strategy, name):
     fn, op = DYNAMIC[name]
@@ -144,6 +144,7 @@ class TestLayers:
         with pytest.raises(ValueError, match=message):
             model.predict(X, batch_size=4, verbose=0)
 
+    @pytest.mark.slow
     def test_masks_of_recurrent_layers_go_on(self, strategy):
         def predicted():
             keras.utils.set_random_seed(1)

@@ -73,6 +73,7 @@ class TestKerasSteps:
         assert {p.role for p in states} == {"state"}
         assert all(p.name == f"{p.layer}/moving_mean" for p in states)
 
+    @pytest.mark.slow
     def test_types_of_mixed_precision(self):
         dots = of_opcode(modules.module("mixed_precision"), "dot")
         assert {i.type.dtype for i in dots} == {"f16"}

@@ -51,8 +51,8 @@ def sampled(kernel, **options):
     return [i for computation in module.computations.values() for i in computation]
 
 
-@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("kernel", ["hmc", "nuts"])
+@pytest.mark.slow
 def test_chains(kernel):
     found = sampled(kernels()[kernel])
     opcodes = {i.opcode for i in found}

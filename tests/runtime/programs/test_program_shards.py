@@ -279,10 +279,10 @@ def test_shards_may_share_a_weight(matrices):
     assert any(crossing.is_variable for crossing in program.device.crossings)
 
 
-@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     "optimizer", [v1.train.MomentumOptimizer(0.1, 0.9), v1.train.AdamOptimizer(0.1)]
 )
+@pytest.mark.slow
 def test_an_accumulated_update_in_a_loop_is_on_the_ipus_of_its_weights(matrices, optimizer):
     strategy = IPUStrategy()
     wrapped = GradientAccumulationOptimizerV2(optimizer, 2)

@@ -21,6 +21,7 @@ def _own_configuration():
     reset_ipu_configuration()
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_a_program_runs_on_every_ipu_of_the_device(count):
     strategy = on_ipus(count)
@@ -199,6 +200,7 @@ def test_random_streams_differ_between_replicas_and_repeat_with_the_seed():
     np.testing.assert_array_equal(first, draws())
 
 
+@pytest.mark.slow
 def test_generators_and_keras_layers_draw_other_numbers_on_each_replica():
     strategy = on_ipus(2)
     with strategy.scope():

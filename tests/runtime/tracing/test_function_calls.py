@@ -199,6 +199,7 @@ class TestKerasLayers:
     def test_steps_have_the_layers_that_call_their_function(self, program):
         assert layers(program) - {"loss", "metrics"} == {*self.LAYERS, "sgd"}
 
+    @pytest.mark.slow
     def test_contractions_of_both_passes_have_them(self, program):
         found = [(step.layer, step.phase) for step in contractions(program)]
         forward = [layer for layer, phase in found if phase == "forward"]
@@ -207,6 +208,7 @@ class TestKerasLayers:
         # Nothing needs a gradient towards the data.
         assert sorted(backward) == sorted([*self.LAYERS, *self.LAYERS[1:]])
 
+    @pytest.mark.slow
     def test_tile_ops_have_them(self, program):
         assert {op.layer for op in program.tile_ops} == set(self.LAYERS)
 

@@ -51,7 +51,7 @@ def operands(good, change):
     return tf.constant(good, tf.int32), tf.constant(bad)
 
 
-@pytest.mark.fast_cells(5)
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("jit_compile", [False, True], ids=["graph executor", "XLA"])
 @pytest.mark.parametrize("case", CASES)
 def test_lookups_out_of_range_fail(case, jit_compile):
@@ -65,6 +65,7 @@ def test_lookups_out_of_range_fail(case, jit_compile):
     np.testing.assert_array_equal(strategy.run(function, [good]), look_up(good))
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("case", CASES)
 def test_stock_tensorflow_says_the_same(case):
     look_up, good, change, message = CASES[case]

@@ -33,6 +33,7 @@ def product_of(*specs, **options):
 OPEN = (tf.TensorSpec([None, 4]), tf.TensorSpec([]))
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("arguments", [(X,), (X, 3.0), (X.tolist(), 3)])
 def test_nested_functions_run_on_tiles(strategy, arguments):
     product = product_of(*OPEN)
@@ -66,6 +67,7 @@ def test_their_gradients_do(strategy):
     np.testing.assert_allclose(ours, step(tf.constant(X)), rtol=1e-5)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("options", [{}, {"reduce_retracing": True}])
 def test_several_shapes_in_one_program(strategy, options):
     product = product_of(*(() if options else OPEN), **options)

@@ -196,7 +196,7 @@ class TestForeignFunctions:
         spec = tf.TensorSpec([4, 4])
         return tf.function(fn).get_concrete_function(spec, spec)
 
-    @pytest.mark.fast_cells(2)
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize(
         "fn", [straight, conditional, looped, nested, einsum], ids=lambda fn: fn.__name__
     )

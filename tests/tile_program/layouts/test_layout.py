@@ -66,7 +66,7 @@ def brute_force(cut, order, share):
     return np.array(tiles)
 
 
-@examples(300)
+@examples(150)
 @given(cuts())
 def test_the_kept_form_has_every_element_on_its_tile(cut):
     layout = blocks(cut[0], order=cut[1], share=cut[2])

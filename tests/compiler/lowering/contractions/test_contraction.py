@@ -271,7 +271,7 @@ def forward_axes(draw):
     return size, taps, stride, dilation, low, high
 
 
-@examples(60)
+@examples(24)
 @given(forward_axes(), st.sampled_from(["forward", "input_gradient", "filter_gradient"]))
 def test_all_passes_of_a_convolution_have_its_shape(axis, pass_):
     size, taps, stride, dilation, low, high = axis

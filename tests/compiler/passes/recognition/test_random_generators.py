@@ -86,6 +86,7 @@ def test_two_ops_are_two_generators():
     assert "xor" not in opcodes
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("name", ["dropout", "embedding"])
 def test_dropout_leaves_no_generator_arithmetic(name):
     module = dead_code.run(random_generators.run(modules.module(name)))
