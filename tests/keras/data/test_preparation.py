@@ -13,11 +13,19 @@ import tensorflow as tf
 from ipu_tf.keras.data import narrowing, preparation
 from ipu_tf.keras.data.lengths import DataUse
 from tests.grids import mostly_slow
+from tests.keras.equivalence import strategy_of
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
 
+@pytest.fixture(scope="module")
+def model():
+    """A model of all tests that look at no state of it."""
+    with strategy_of(1).scope():
+        return compile_model(sequential())
+
+
 @pytest.fixture
-def model(strategy):
+def new_model(strategy):
     with strategy.scope():
         return compile_model(sequential())
 
@@ -234,27 +242,27 @@ def test_not_enough_data_for_the_steps_is_refused(model):
 
 
 @pytest.mark.slow
-def test_enough_data_for_the_steps(model):
-    model.fit(static(), steps_per_epoch=2, epochs=2, shuffle=False, verbose=0)
-    model.fit(static().repeat(), steps_per_epoch=3, epochs=2, shuffle=False, verbose=0)
-    model.fit(static(), steps_per_epoch=2, epochs=5, initial_epoch=3, shuffle=False, verbose=0)
-    assert int(model.optimizer.iterations) == 4 + 6 + 4
+def test_enough_data_for_the_steps(new_model):
+    new_model.fit(static(), steps_per_epoch=2, epochs=2, shuffle=False, verbose=0)
+    new_model.fit(static().repeat(), steps_per_epoch=3, epochs=2, shuffle=False, verbose=0)
+    new_model.fit(static(), steps_per_epoch=2, epochs=5, initial_epoch=3, shuffle=False, verbose=0)
+    assert int(new_model.optimizer.iterations) == 4 + 6 + 4
 
 
 @pytest.mark.slow
-def test_arrays_are_read_again_only_between_epochs(model):
+def test_arrays_are_read_again_only_between_epochs(new_model):
     x, y = arrays(40)  # 5 batches.
     message = r"2 steps in each of 3 epochs need 6 batches.*Received: 5 batches"
     with pytest.raises(ValueError, match=message):
-        model.fit(x, y, batch_size=8, steps_per_epoch=2, epochs=3, verbose=0)
-    model.fit(x, y, batch_size=8, steps_per_epoch=2, epochs=2, verbose=0)
-    model.fit(x, y, batch_size=8, steps_per_epoch=5, epochs=3, verbose=0)
-    assert int(model.optimizer.iterations) == 4 + 15
+        new_model.fit(x, y, batch_size=8, steps_per_epoch=2, epochs=3, verbose=0)
+    new_model.fit(x, y, batch_size=8, steps_per_epoch=2, epochs=2, verbose=0)
+    new_model.fit(x, y, batch_size=8, steps_per_epoch=5, epochs=3, verbose=0)
+    assert int(new_model.optimizer.iterations) == 4 + 15
 
 
-def test_a_dataset_as_long_as_an_epoch_is_read_again_in_each(model):
-    model.fit(static(), steps_per_epoch=len(static()), epochs=3, shuffle=False, verbose=0)
-    assert int(model.optimizer.iterations) == 3 * 4
+def test_a_dataset_as_long_as_an_epoch_is_read_again_in_each(new_model):
+    new_model.fit(static(), steps_per_epoch=len(static()), epochs=3, shuffle=False, verbose=0)
+    assert int(new_model.optimizer.iterations) == 3 * 4
 
 
 @pytest.mark.slow
@@ -408,7 +416,7 @@ def test_too_many_parts_are_left_to_keras(model, dtype):
 
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("as_dataset", [True, False])
-def test_wide_data_is_narrowed_and_said_once(model, name, caplog, as_dataset):
+def test_wide_data_is_narrowed_and_said_once(new_model, caplog, as_dataset):
     x = np.random.default_rng(0).normal(size=(16, FEATURES))
     y = np.arange(16) % CLASSES
     data = (x, y)
@@ -416,10 +424,12 @@ def test_wide_data_is_narrowed_and_said_once(model, name, caplog, as_dataset):
         data = (tf.data.Dataset.from_tensor_slices(data).batch(8, drop_remainder=True),)
     with caplog.at_level(logging.WARNING, "ipu_tf"):
         for _ in range(2):
-            model.fit(*data, verbose=0, **({"shuffle": False} if as_dataset else {"batch_size": 8}))
+            new_model.fit(
+                *data, verbose=0, **({"shuffle": False} if as_dataset else {"batch_size": 8})
+            )
     messages = [record.getMessage() for record in caplog.records if "ipu_tf" in record.name]
     assert len(messages) == 1
-    assert f"Model '{name}'" in messages[0]
+    assert f"Model '{new_model.name}'" in messages[0]
     assert "x: float64 to float32; y: int64 to int32" in messages[0]
 
 
@@ -444,21 +454,21 @@ def test_labels_out_of_range_are_refused(model, name, wide):
         model.fit(x, y, batch_size=4)
 
 
-def test_labels_of_a_dataset_out_of_range_are_refused(model):
+def test_labels_of_a_dataset_out_of_range_are_refused(new_model):
     x, _ = arrays(4)
     dataset = tf.data.Dataset.from_tensors((x, np.array([0, 2**31, 0, 0])))
     message = r"input y is int64 and has values that do not fit into int32"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        model.fit(dataset, shuffle=False, verbose=0)
+        new_model.fit(dataset, shuffle=False, verbose=0)
 
 
 @pytest.mark.slow
-def test_batches_are_narrowed(model):
+def test_batches_are_narrowed(new_model):
     x = np.zeros((4, FEATURES))
     y = np.zeros(4, "int64")
-    assert np.isfinite(model.train_on_batch(x, y)[0])
-    assert np.isfinite(model.test_on_batch(x, tf.constant(y))[0])
-    assert model.predict_on_batch(tf.constant(x)).dtype == np.float32
+    assert np.isfinite(new_model.train_on_batch(x, y)[0])
+    assert np.isfinite(new_model.test_on_batch(x, tf.constant(y))[0])
+    assert new_model.predict_on_batch(tf.constant(x)).dtype == np.float32
 
 
 ASKED = {"default": {}, "no": {"shuffle": False}, "yes": {"shuffle": True}}
@@ -466,10 +476,10 @@ ASKED = {"default": {}, "no": {"shuffle": False}, "yes": {"shuffle": True}}
 
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("asked", mostly_slow(ASKED, fast=["default", "yes"]))
-def test_shuffling_of_a_dataset_is_warned_about_where_it_is_asked_for(model, asked):
+def test_shuffling_of_a_dataset_is_warned_about_where_it_is_asked_for(new_model, asked):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model.fit(static(), verbose=0, **asked)
+        new_model.fit(static(), verbose=0, **asked)
     ignored = [str(one.message) for one in said if "will be ignored" in str(one.message)]
     assert len(ignored) == (asked == {"shuffle": True})
 
