@@ -43,6 +43,7 @@ def counting():
     return variable, count
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("ipus", [1, 2])
 def test_results_without_a_device_are_zeros(ipus):
     strategy = strategy_of("PRE_COMPILE", ipus)

@@ -262,6 +262,7 @@ def test_gradients_by_a_tape_outside_of_dropout_and_pooling(strategy):
         np.testing.assert_allclose(mine, stock, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_second_order_gradients_through_joined_gradients(strategy):
     x, w = NETWORK_OPERANDS
     weights = random(2, 3, 3, 4, seed=4)

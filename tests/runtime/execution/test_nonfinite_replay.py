@@ -428,6 +428,7 @@ def test_effects_in_loops_are_not_repeated(traced):
     assert [number for _, number in found.iterations] == [1]
 
 
+@pytest.mark.slow
 def test_loops_with_feeds_are_traced(traced):
     weight = tf.Variable([1.0, 1.0])
     data = np.array([[1, 1], [2, 2], [3, 3], [-40, 1], [5, 5], [6, 6]], np.float32)

@@ -60,6 +60,7 @@ def test_values_and_gradients_are_those_of_float64(strategy, shape, relu):
         assert error <= 2 * stock_error + 1e-6 * np.abs(wanted).max()
 
 
+@pytest.mark.slow
 def test_gradients_by_a_tape_outside(strategy):
     operands = operands_of(2, 4, 5, 6)
     step = tf.function(functools.partial(with_gradients, relu=True))

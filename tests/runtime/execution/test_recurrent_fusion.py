@@ -68,7 +68,7 @@ CASES = [
 ]
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(("cell", "shape", "sequences", "read"), CASES)
 def test_values_and_gradients_are_those_of_float64(strategy, cell, shape, sequences, read):
     make = functools.partial(layer_of, cell, shape, return_sequences=sequences)
@@ -131,6 +131,7 @@ def test_backwards_with_a_state_that_is_given(strategy):
         np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_weights_of_a_layer_on_data(strategy):
     """Nothing asks for the gradients of the inputs, and one weight is frozen."""
     x, layer = inputs_of(SHAPES[1]), layer_of("lstm", SHAPES[1])
@@ -216,8 +217,8 @@ def test_gradients_by_a_tape_outside(strategy):
     np.testing.assert_allclose(ours, stock, rtol=1e-3, atol=1e-4 * np.abs(stock).max())
 
 
-@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.slow
 def test_a_function_costs_what_it_cost_before(monkeypatch, cell):
     x, layer = inputs_of(SHAPES[1]), layer_of(cell, SHAPES[1])
     fn = functools.partial(with_gradients, layer)

@@ -43,6 +43,7 @@ PICKED = {"IpuGatherSegmentSum"}
 READ = {"IpuSegmentSum", "IpuGatherRows"}
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("columns", "read", "joined"),
     [(8, tf.identity, PICKED), (1000, tf.identity, PICKED), (17, tf.tanh, READ)],
@@ -57,6 +58,7 @@ def test_bits_are_those_of_stock(strategy, columns, read, joined):
         np.testing.assert_array_equal(ours, stock)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("columns", [4, None])
 def test_narrow_or_unknown_rows_stay(strategy, columns):
     def fn(x, senders, receivers):
@@ -67,6 +69,7 @@ def test_narrow_or_unknown_rows_stay(strategy, columns):
     assert "UnsortedSegmentSum" in live_types(function)
 
 
+@pytest.mark.slow
 def test_gradients_by_a_tape_outside(strategy):
     operands = operands_of(9)
     step = tf.function(messages)

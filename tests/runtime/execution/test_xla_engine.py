@@ -165,6 +165,7 @@ def test_an_unknown_engine_is_refused():
         strategy_for("fast")
 
 
+@pytest.mark.slow
 def test_operations_in_loops_are_counted_with_their_runs():
     strategy = strategy_for("graph")
 

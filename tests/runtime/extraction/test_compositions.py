@@ -63,7 +63,7 @@ class TestResizing:
         for image, size in SIDES:
             composed.check(floats(*image), integers(*size))
 
-    @pytest.mark.fast_cells(1)
+    @pytest.mark.slow
     def test_bicubic_gradient(self, alignment):
         composed = Composed("ResizeBicubicGrad", ["float32", "float32"], **alignment)
         for image, size in SIDES:

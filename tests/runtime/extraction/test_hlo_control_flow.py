@@ -340,6 +340,7 @@ class TestMemory:
         activations = 50 * 2 * 32 * 4
         assert self.largest(step, x) <= max(activations, *kernels)
 
+    @pytest.mark.slow
     def test_so_does_a_loop_in_a_loop(self):
         fn = with_gradients(lambda x: loop(x, lambda y: loop(y, dense, 11), 13))
         activations = 11 * 13 * X.nbytes

@@ -50,14 +50,25 @@ def mlp(strategy, width=16):
 X, Y = np.ones((8, 8), "float32"), np.ones((8, 4), "float32")
 
 
+@pytest.fixture(scope="module")
+def of_a_fit():
+    """A model that was trained and evaluated and that predicted, and the report of that."""
+    cfg = IPUConfig()
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.configure_ipu_system()
+    strategy = IPUStrategy()
+    model = mlp(strategy)
+    model.fit(X, Y, batch_size=4, verbose=0)
+    model.evaluate(X, Y, batch_size=4, verbose=0)
+    model.predict(X, batch_size=4, verbose=0)
+    report = strategy.report()
+    config.reset_ipu_configuration()
+    return model, report
+
+
 class TestFit:
-    def test_train_test_and_predict_are_in_one_report(self, configured):
-        strategy = configured()
-        model = mlp(strategy)
-        model.fit(X, Y, batch_size=4, verbose=0)
-        model.evaluate(X, Y, batch_size=4, verbose=0)
-        model.predict(X, batch_size=4, verbose=0)
-        programs = strategy.report().programs
+    def test_train_test_and_predict_are_in_one_report(self, of_a_fit):
+        programs = of_a_fit[1].programs
         assert [program.name.rpartition(".")[2] for program in programs] == [
             "train_step",
             "test_step",
@@ -67,11 +78,9 @@ class TestFit:
         assert cycles[0] > max(cycles[1:])
         assert {program.device.samples_per_run for program in programs} == {4}
 
-    def test_layers_and_roles_are_keras(self, configured):
-        strategy = configured()
-        model = mlp(strategy)
-        model.fit(X, Y, batch_size=4, verbose=0)
-        (program,) = strategy.report().programs
+    def test_layers_and_roles_are_keras(self, of_a_fit):
+        model, report = of_a_fit
+        program = report.programs[0]
         layers = {layer.layer: layer for layer in figures.layers(program.device)}
         for name in ("hidden", "logits"):
             layer = next(layer for path, layer in layers.items() if path.endswith(name))
@@ -83,17 +92,13 @@ class TestFit:
         assert sizes["weights"] == weights
         assert weights <= sizes["optimizer_state"] < weights + 64  # momenta, rate, counter
 
-    def test_the_plan_that_is_charged_is_the_plan_that_runs(self, configured):
-        strategy = configured()
-        mlp(strategy).fit(X, Y, batch_size=4, verbose=0)
-        (program,) = strategy.report().programs
-        charged = {step.op_name: step.plan for step in program.device.steps if step.plan}
-        assert charged == {op.name: op.plan for op in program.tile_ops}
+    def test_the_plan_that_is_charged_is_the_plan_that_runs(self, of_a_fit):
+        for program in of_a_fit[1].programs:
+            charged = {step.op_name: step.plan for step in program.device.steps if step.plan}
+            assert charged == {op.name: op.plan for op in program.tile_ops}
 
-    def test_reports_survive_a_file(self, configured, tmp_path):
-        strategy = configured()
-        mlp(strategy).fit(X, Y, batch_size=4, verbose=0)
-        report = strategy.report()
+    def test_reports_survive_a_file(self, of_a_fit, tmp_path):
+        report = of_a_fit[1]
         report.to_json(tmp_path / "report.json")
         assert Report.from_json(tmp_path / "report.json").summary() == report.summary()
 

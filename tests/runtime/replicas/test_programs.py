@@ -221,6 +221,7 @@ def test_generators_and_keras_layers_draw_other_numbers_on_each_replica():
     np.testing.assert_array_equal(of_0[0], expected)  # What a single replica draws.
 
 
+@pytest.mark.slow
 def test_keras_optimizers_sum_the_gradients_of_replicas():
     strategy = on_ipus(2)
     with strategy.scope():

@@ -357,6 +357,7 @@ def test_layers_and_programs_are_named_as_keras_names_them():
         assert len(program.tile_ops) == 5  # two forward, two for the weights, one for the input
 
 
+@pytest.mark.slow
 def test_gradients_in_loops_are_of_their_layers():
     strategy = IPUStrategy()
     with strategy.scope():
