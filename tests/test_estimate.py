@@ -220,6 +220,7 @@ class TestInAScope:
         assert [program.name for program in report.programs] == ["mlp.train_step"]
         assert model.compiled == compiled
 
+    @pytest.mark.slow
     def test_the_model_trains_afterwards_and_is_reported(self):
         strategy = ipu_tf.IPUStrategy()
         with strategy.scope():

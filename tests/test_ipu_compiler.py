@@ -410,6 +410,7 @@ def test_savers_of_graphs_with_programs_warn_of_nothing(tmp_path, caplog):
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_operations_of_several_computations_have_variables_of_their_own():
     configure(1)
 

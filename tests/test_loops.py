@@ -221,6 +221,7 @@ def test_a_reader_that_waits_for_elements_of_a_cut_loop_ends(strategy, monkeypat
     assert errors[0].endswith("or run without --max-steps.")
 
 
+@pytest.mark.slow
 def test_plain_loops_over_steps_are_short_while_a_script_is_tried_out(strategy, caplog):
     infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0).repeat())
     steps = tf.Variable(0)

@@ -45,6 +45,7 @@ def test_estimate_with_insights(capsys, tmp_path):
     assert f"to gain: {program.insights[0].speedup:.2f} x" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_estimate_on_a_machine_of_ones_own(capsys):
     arguments = ["estimate", f"{MODELS}:mlp", "--chip", f"{MACHINES}:PAIR", "--ipus", "2"]
     assert cli.main(arguments) == 0

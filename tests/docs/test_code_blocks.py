@@ -94,7 +94,7 @@ GIVEN = {
     "zoo.md": lambda: {"strategy": IPUStrategy()},
 }
 """The names that the blocks of a page take as given."""
-SLOW = {"mcmc.md", "report.md", "sweep.md", "zoo.md"}
+SLOW = {"mcmc.md", "pipelining.md", "report.md", "sweep.md", "zoo.md"}
 """Pages that estimate whole networks, or that XLA compiles."""
 
 

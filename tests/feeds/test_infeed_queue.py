@@ -107,6 +107,7 @@ def replicated():
     config.reset_ipu_configuration()
 
 
+@pytest.mark.slow
 def test_replicas_share_out_the_elements_in_the_order_of_their_numbers(replicated):
     read, outfeed = reader(IPUInfeedQueue(numbers(20)), 3)
     replicated.run(read)
@@ -124,6 +125,7 @@ def test_replicas_share_out_the_elements_in_the_order_of_their_numbers(replicate
     np.testing.assert_array_equal(last.dequeue(), [2, 3])
 
 
+@pytest.mark.slow
 def test_replicas_share_out_the_elements_of_an_iterator(replicated):
     outfeed = IPUOutfeedQueue()
 

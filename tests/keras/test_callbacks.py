@@ -166,6 +166,7 @@ def test_a_folder_that_cannot_be_made_fails_before_the_first_step(tmp_path):
         IPUReport(tmp_path / "file" / "logs").set_model(model)
 
 
+@pytest.mark.slow
 def test_training_stays_if_its_report_cannot_be_written(tmp_path, caplog):
     callback = IPUReport(tmp_path, formats=["json", "scalars"])
     (tmp_path / "report.json").mkdir()

@@ -192,6 +192,7 @@ class TestOptionsOfAModel:
             yield chain()
         config.reset_ipu_configuration()
 
+    @pytest.mark.slow
     def test_checkpoints_are_layers_of_the_model(self, model, kept):
         model.set_recomputation_options(checkpoints=[f"layer_{number}" for number in BEST])
         device = ipu_tf.estimate(model, batch_size=2048).programs[0].device

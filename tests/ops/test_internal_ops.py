@@ -53,6 +53,7 @@ def test_a_queue_works_in_a_loop(strategy):
     assert strategy.run(step, args=(tf.constant(5),)) == 0 + 0 + 0 + 1 + 2
 
 
+@pytest.mark.slow
 def test_a_loop_knows_its_iteration(strategy):
     @tf.function
     def step(values):

@@ -175,6 +175,7 @@ def test_segments_are_added_up():
     np.testing.assert_array_equal(gradient, [[0, 1], [0, 1], [4, 5], [4, 5]])
 
 
+@pytest.mark.slow
 def test_dropout_with_a_seed_has_one_mask_in_both_directions():
     x = tf.ones((40, 50))
     value, gradient = in_scope(lambda x: rand_ops.dropout(x, 0.25, seed=[1, 2]), x)

@@ -174,8 +174,8 @@ def test_replicas_apply_the_mean_of_their_sums(data, wrapper):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("dtype", [tf.float16, "float16", lambda var: tf.float16])
+@pytest.mark.slow
 def test_the_type_of_the_sums(strategy, data, dtype):
     wrapped = optimizers.GradientAccumulationOptimizerV2(
         V1.GradientDescentOptimizer(0.1), 2, dtype=dtype
@@ -187,6 +187,7 @@ def test_the_type_of_the_sums(strategy, data, dtype):
     np.testing.assert_allclose(found, 0.5 - 0.1 * total, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_an_optimizer_that_applies_gradients_itself_gets_the_type_of_the_sums(strategy):
     weight, found = tf.Variable(np.float16(1)), tf.Variable(0.0)
 

@@ -216,11 +216,11 @@ def test_accumulates_for_the_outfeed(model, loss_only):
     assert_same(model.fed, sums if loss_only else [sums])
 
 
-@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("dtype", "expected"),
     [("float16", tf.float16), (lambda tensor: tf.float16, tf.float16), (None, tf.float32)],
 )
+@pytest.mark.slow
 def test_sums_for_the_outfeed_have_the_type_of_the_option(model, dtype, expected):
     model.run(None, accumulate_outfeed=True, accumulate_outfeed_dtype=dtype)
     _, losses = model.sequential(V1.GradientDescentOptimizer(0.0), 1)
@@ -265,6 +265,7 @@ def test_where_data_lies_does_not_change_numbers(model, flags, streaming_bytes):
     assert program.device.replicas == 2
 
 
+@pytest.mark.slow
 def test_serialized_batches_are_as_many_micro_batches(model):
     configure(1)
     optimizer = V1.GradientDescentOptimizer(0.1)
@@ -398,6 +399,7 @@ def test_stages_of_keras_layers_take_a_dict_of_the_infeed_by_name():
         assert path in {step.layer for step in device.stages[number].program.steps}
 
 
+@pytest.mark.slow
 def test_a_weight_with_a_constant_gradient_is_updated_on_the_ipu_of_its_stage():
     weights = [tf.Variable([2.0, 3.0], name="scale"), tf.Variable([1.0, 1.0], name="shift")]
 
@@ -476,6 +478,7 @@ def test_the_optimizer_gets_captured_gradients(sums, expected):
     np.testing.assert_array_equal(captured.dequeue()["x"][0][0], expected)
 
 
+@pytest.mark.slow
 def test_an_outfeed_gets_what_a_tape_captures():
     strategy, captured = IPUStrategy(), IPUOutfeedQueue()
     with strategy.scope():

@@ -360,6 +360,7 @@ def test_an_application_runs_when_it_is_called():
     assert found == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_an_application_ends_with_its_context():
     outfeed = IPUOutfeedQueue()
     path = experimental_application_compile_op(lambda: outfeed.enqueue(tf.constant(1.0)))

@@ -344,6 +344,7 @@ def test_a_model_without_a_batch_size_or_of_another_strategy_is_refused(strategy
         serving.export_keras(functional(), tmp_path, batch_size=4)
 
 
+@pytest.mark.slow
 def test_a_class_of_models_opens_its_stages_while_it_is_exported(tmp_path):
     class Staged(keras.Model):
         def __init__(self):

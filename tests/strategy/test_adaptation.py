@@ -104,8 +104,8 @@ def test_layers_that_xla_lacks_say_where_to_put_them(strategy, name):
     assert [op.op_type for op in caught.value.refused] == [op_type]
 
 
-@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.slow
 def test_where_they_train(strategy, name):
     cls, options, _ = REFUSED[name]
     layer = cls(**options)

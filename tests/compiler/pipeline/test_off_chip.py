@@ -97,6 +97,7 @@ class TestOptimizerState:
         assert shared.all_reduce_cycles == pytest.approx(whole.all_reduce_cycles, rel=0.05)
         assert shared.all_reduce_cycles > whole.all_reduce_cycles
 
+    @pytest.mark.slow
     def test_replicas_share_it_out_on_the_tiles(self):
         kept, share, away = (
             compiled(5, micro_batches=4, replicas=4, offload=offload)
@@ -192,6 +193,7 @@ class TestActivations:
         assert first.forward_cycles == before.forward_cycles + first.streamed.forward
         assert first.backward_cycles == before.backward_cycles + first.streamed.backward
 
+    @pytest.mark.slow
     def test_nothing_waits_for_a_sequential_pipeline(self):
         sequential = {"micro_batches": 8, "schedule": "sequential"}
         gone = compiled(5, **sequential, offload=Offload(activations=True))

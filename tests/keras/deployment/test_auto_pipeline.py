@@ -43,6 +43,15 @@ def mlp():
     )
 
 
+@pytest.fixture(scope="class")
+def refusing():
+    """A model for arguments that are out of range."""
+    with four_ipus().scope():
+        model = compiled(mlp())
+    yield model
+    config.reset_ipu_configuration()
+
+
 def encoder(layers=12, size=768, heads=12, length=128, vocabulary=30522):
     """An encoder of the size of BERT base."""
     tokens = keras.Input((length,), dtype="int32")
@@ -302,11 +311,9 @@ class TestErrors:
             ({"batch_size": 0}, "`batch_size` must be a positive int"),
         ],
     )
-    def test_arguments_out_of_range(self, strategy, arguments, message):
-        with strategy.scope():
-            model = compiled(mlp())
+    def test_arguments_out_of_range(self, refusing, arguments, message):
         with pytest.raises(ValueError, match=message):
-            auto_pipeline(model, **({"num_ipus": 4, "batch_size": 16} | arguments))
+            auto_pipeline(refusing, **({"num_ipus": 4, "batch_size": 16} | arguments))
 
     @pytest.mark.slow
     def test_a_model_that_no_pipeline_holds(self, strategy):

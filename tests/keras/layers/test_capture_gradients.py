@@ -232,6 +232,7 @@ class Observing(keras.optimizers.SGD):
         return super().apply_gradients(grads_and_vars)
 
 
+@pytest.mark.slow
 def test_an_optimizer_of_a_script_takes_captured_gradients(strategy):
     with strategy.scope():
         model = mixed_model(Observing())
@@ -240,6 +241,7 @@ def test_an_optimizer_of_a_script_takes_captured_gradients(strategy):
     assert gradient.shape == (4, 4)
 
 
+@pytest.mark.slow
 def test_captured_gradients_of_several_micro_batches_are_refused_where_they_are_not_kept(strategy):
     with strategy.scope():
         model = mixed_model(Observing(), steps_per_execution=2)

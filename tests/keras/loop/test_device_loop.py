@@ -324,6 +324,7 @@ def test_data_of_unknown_size_needs_steps(model):
     assert int(model.optimizer.iterations) == 10
 
 
+@pytest.mark.slow
 def test_single_steps_and_arrays_are_hinted_at(strategy, caplog):
     with strategy.scope():
         model = compile_model(sequential())

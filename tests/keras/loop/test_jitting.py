@@ -94,6 +94,7 @@ def test_one_pass_over_data_has_one_engine(model, engines):
     assert seen == 2 * list(range(6))
 
 
+@pytest.mark.slow
 def test_an_operation_has_its_price(model, engines, monkeypatch):
     monkeypatch.setattr(jitting, "STEPS_PER_OPERATION", 1)
     fit(model, 40)

@@ -254,6 +254,7 @@ def test_accumulated_metrics_leave_no_steps_to_call_back(strategy):
     assert seen == [2 * G - 1]
 
 
+@pytest.mark.slow
 def test_accumulated_metrics_leave_predictions_to_call_back(strategy):
     seen = []
     callback = keras.callbacks.LambdaCallback()

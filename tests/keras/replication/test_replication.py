@@ -279,6 +279,7 @@ def test_asynchronous_callbacks_see_every_replica(method, calls):
 
 
 @pytest.mark.parametrize("method", mostly_slow(["none", "mean"], fast=["none"]))
+@pytest.mark.slow
 def test_asynchronous_callbacks_see_the_predictions_of_every_replica(method):
     seen, outputs = [], []
 

@@ -249,6 +249,7 @@ def test_the_text_says_what_an_update_is_made_of(of_two_replicas):
     assert share.endswith("%")
 
 
+@pytest.mark.slow
 def test_layers_count_every_micro_batch(of_one_replica):
     step = step_of(of_one_replica[1])
     (stage,) = step.stages
