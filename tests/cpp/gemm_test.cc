@@ -92,6 +92,33 @@ TEST(MatMulIsOneChainOfFusedMultiplyAdds) {
   }
 }
 
+// Rows that adjoin are read in place, or packed by each item, or for all: by the shape and the threads.
+TEST(MatMulOfRowsThatAdjoinHasTheBitsOfOthers) {
+  const Case cases[] = {{1, 100, 98, 600, true, false},
+                        {1, 24, 330, 520, true, false},
+                        {1, 400, 100, 1700, true, true},
+                        {8, 13, 98, 40, true, false}};
+  for (const Kernels* kernels : KernelTables()) {
+    for (const Case& c : cases) {
+      const Context context(ToText(c, *kernels));
+      const auto a = Numbers(c.batch * c.rows * c.depth, 5), b = Numbers(c.batch * c.depth * c.columns, 6);
+      Case plain = c;
+      plain.transpose_a = false;
+      const MatMulShape from = ShapeOf(c), to = ShapeOf(plain);
+      std::vector<float> turned(a.size());
+      for (int64_t i = 0; i < c.batch * c.rows * c.depth; ++i) {
+        const int64_t row = i / c.depth % c.rows, k = i % c.depth, g = i / (c.rows * c.depth);
+        turned[i] = a[from.a_at[g] + row * from.a_row_stride + k * from.a_k_stride];
+      }
+      MatMulPlan plan;
+      plan.reduction = (c.depth + 299) / 300;
+      const auto wanted = Product(to, plan, {}, turned, b, *kernels);
+      CHECK_SAME(Product(from, plan, {}, a, b, *kernels), wanted);
+      CHECK_SAME(Product(from, plan, {}, a, b, *kernels, ThreadedParallel(3)), wanted);
+    }
+  }
+}
+
 TEST(MatMulOfHalvesAddsItsPartsInOrder) {
   for (const Kernels* kernels : KernelTables()) {
     for (const Case& c : kCases) {

@@ -23,6 +23,14 @@ constexpr int64_t kItemsPerThread = 8;
 constexpr int64_t kManyBlocksOfRows = 16;
 // Of an item, so that what it prepares pays. Measured: 1 to 8 take equally long.
 constexpr int64_t kFewestBlocksOfRows = 4;
+// Of the reduction where rows are packed, so that rows and weights of an item stay in the cache. Measured: 256 to 1,024
+// take equally long.
+constexpr int64_t kDepthOfPiece = 512;
+// Panels that read the same rows, from which on a copy of rows that adjoin pays. Measured: of eight panels, products of
+// 256 to 1,024 rows over 2,048 channels take 0.4 to 0.8 of the time.
+constexpr int64_t kPanelsThatPayForRows = 4;
+// A copy of all rows may take this much.
+constexpr int64_t kPackedRowsBytes = int64_t{32} << 20;
 // Room for the largest register block of a table of kernels, 12 x 32 in kernels_avx512.cc.
 constexpr int kMaxBlockRows = 16;
 constexpr int kMaxBlockColumns = 32;
@@ -38,11 +46,40 @@ struct Blocking {
   int64_t first_item = 0;
   int64_t first_panel = 0;  // Of the shared panels.
   Scratch shared;
+  Packing row_packing = Packing::kDirect;  // Of rows that adjoin in memory: packed, the channels of a block adjoin.
+  int64_t chunk_blocks = 1;                // Blocks of rows of a whole chunk.
+  Scratch rows;
 
   int64_t items() const { return row_chunks * panel_groups; }
 };
 
 int64_t Depth(const GemmProblem& problem) { return problem.taps() * problem.run; }
+
+// A stretch of the reduction that a kernel sums in one call.
+struct Piece {
+  ReductionPart part;
+  bool load;  // Continue from the sums of the piece before.
+  bool add;   // Add to them.
+};
+
+// The pieces of the reduction, in order. A chain of sums that is stored and goes on from there stays the same chain.
+// Where rows are packed, pieces are short, so that they stay in the cache.
+std::vector<Piece> PiecesOf(const GemmProblem& problem, bool packs_rows) {
+  std::vector<Piece> pieces;
+  const bool splits = packs_rows && problem.rounding.grain == 0;
+  for (ReductionPart part : problem.parts) {
+    const bool add = !pieces.empty();
+    bool load = false;
+    const int64_t end = part.k_end;
+    for (; splits && !add && end - part.k_begin > kDepthOfPiece; part.k_begin = part.k_end, load = true) {
+      part.k_end = part.k_begin + kDepthOfPiece;
+      pieces.push_back({part, load, false});
+    }
+    part.k_end = end;
+    pieces.push_back({part, load, add});
+  }
+  return pieces;
+}
 
 Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int64_t wanted_items) {
   Blocking b;
@@ -52,8 +89,11 @@ Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int6
   const bool direct = problem.weights.n_stride == 1 && (problem.columns <= block_columns || problem.rows <= block_rows);
   if (!b.rows_outer || direct) b.panel_groups = std::min(b.panels, wanted_items);
   if (problem.rows > kManyBlocksOfRows * block_rows && b.rows_outer) b.panel_groups = 1;
+  const bool packs_rows = problem.transposed_step > 0 && b.panels >= kPanelsThatPayForRows;
+  if (packs_rows && problem.rows >= problem.columns) b.panel_groups = 1;
   int64_t chunk = CeilDivide(problem.rows, CeilDivide(wanted_items, b.panel_groups));
-  if (!b.rows_outer) chunk = std::min(chunk, kRowsInCacheBytes / (4 * problem.run));
+  const int64_t depth = packs_rows ? std::min(problem.run, kDepthOfPiece) : problem.run;
+  if (!b.rows_outer) chunk = std::min(chunk, kRowsInCacheBytes / (4 * depth));
   chunk = std::max(CeilDivide(chunk, block_rows), kFewestBlocksOfRows) * block_rows;
   b.row_chunk = std::min(chunk, problem.rows);
   b.row_chunks = CeilDivide(problem.rows, b.row_chunk);
@@ -61,18 +101,39 @@ Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int6
   b.panel_group = CeilDivide(b.panels, std::min(b.panels, std::max(groups, b.panel_groups)));
   b.panel_groups = CeilDivide(b.panels, b.panel_group);
   b.packing = direct ? Packing::kDirect : b.row_chunks > 1 ? Packing::kShared : Packing::kLocal;
+  b.chunk_blocks = CeilDivide(b.row_chunk, block_rows);
+  if (packs_rows && b.panel_groups == 1) {
+    b.row_packing = Packing::kLocal;
+  } else if (packs_rows && 4 * problem.rows * problem.run <= kPackedRowsBytes) {
+    b.row_packing = Packing::kShared;
+  }
   return b;
 }
 
-void PackPanel(const GemmProblem& problem, const Kernels& kernels, int64_t panel, float* to) {
+// Channels of each tap.
+struct Channels {
+  int64_t begin, end;
+};
+
+void PackPanel(const GemmProblem& problem, const Kernels& kernels, int64_t panel, const Channels& k, float* to) {
   const Weights& w = problem.weights;
   const int64_t column = panel * kernels.block_columns;
   const int64_t columns = std::min<int64_t>(kernels.block_columns, problem.columns - column);
   for (const int64_t at : w.tap_at) {
-    kernels.pack(w.data + at + column * w.n_stride, w.k_stride, w.n_stride, problem.run, columns, to);
-    to += problem.run * kernels.block_columns;
+    const float* from = w.data + at + k.begin * w.k_stride + column * w.n_stride;
+    kernels.pack(from, w.k_stride, w.n_stride, k.end - k.begin, columns, to);
+    to += (k.end - k.begin) * kernels.block_columns;
   }
 }
+
+// A block of a chunk of rows. Rows are dealt evenly over the blocks, so that no block is left with very few.
+struct RowBlock {
+  int64_t first;
+  int rows;
+
+  RowBlock(int64_t index, int64_t blocks, int64_t rows_of_all)
+      : first(rows_of_all * index / blocks), rows(static_cast<int>(rows_of_all * (index + 1) / blocks - first)) {}
+};
 
 // The rows and weights that a work item holds ready; one per thread, reused.
 struct Workspace {
@@ -86,12 +147,18 @@ struct Workspace {
 class Item {
  public:
   Item(const GemmProblem& problem, const Blocking& blocking, const Kernels& kernels, const float* zeros)
-      : problem_(problem), blocking_(blocking), kernels_(kernels), zeros_(zeros) {}
+      : problem_(problem),
+        blocking_(blocking),
+        kernels_(kernels),
+        zeros_(zeros),
+        pieces_(PiecesOf(problem, blocking.row_packing != Packing::kDirect)) {}
 
   void Run(int64_t index) {
-    const int64_t row = index % blocking_.row_chunks * blocking_.row_chunk;
+    chunk_ = index % blocking_.row_chunks;
+    const int64_t row = chunk_ * blocking_.row_chunk;
     const int64_t panel = index / blocking_.row_chunks * blocking_.panel_group;
     rows_ = std::min(blocking_.row_chunk, problem_.rows - row);
+    blocks_ = CeilDivide(rows_, kernels_.block_rows);
     const int64_t panels = std::min(blocking_.panel_group, blocking_.panels - panel);
     FillRows(row);
     if (blocking_.rows_outer) {
@@ -131,46 +198,100 @@ class Item {
     ldb_ = kernels_.block_columns;
   }
 
-  // The address of a panel; `local` is where to pack it if nobody has.
-  const float* Panel(int64_t panel, float* local) {
+  // Pieces that are summed for all blocks before the next ones: where rows are packed, each by itself.
+  struct Stage {
+    size_t begin, end;
+    Channels channels;
+  };
+
+  std::vector<Stage> Stages() const {
+    if (blocking_.row_packing == Packing::kDirect) return {{0, pieces_.size(), {0, problem_.run}}};
+    std::vector<Stage> stages;
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      stages.push_back({i, i + 1, {pieces_[i].part.k_begin, pieces_[i].part.k_end}});
+    }
+    return stages;
+  }
+
+  int64_t LongestStage(const std::vector<Stage>& stages) const {
+    int64_t longest = 0;
+    for (const Stage& stage : stages) longest = std::max(longest, stage.channels.end - stage.channels.begin);
+    return longest;
+  }
+
+  // The address of a panel, as if all its channels were there; `local` is where to pack some if nobody has.
+  const float* Panel(int64_t panel, const Channels& channels, float* local) {
     switch (blocking_.packing) {
       case Packing::kDirect:
         return problem_.weights.data + panel * kernels_.block_columns;
       case Packing::kShared:
         return blocking_.shared.data() + panel * PanelFloats();
       case Packing::kLocal:
-        PackPanel(problem_, kernels_, panel, local);
-        return local;
+        PackPanel(problem_, kernels_, panel, channels, local);
+        return local - channels.begin * kernels_.block_columns;
     }
     return nullptr;
   }
+
+  // The address of a block of rows that adjoin, as if all its channels were there; `local` is where to pack some if
+  // nobody has. nullptr: they are read in place.
+  const float* Rows(int64_t block, const Channels& channels, float* local) {
+    switch (blocking_.row_packing) {
+      case Packing::kDirect:
+        return nullptr;
+      case Packing::kShared:
+        return blocking_.rows.data() + (chunk_ * blocking_.chunk_blocks + block) * problem_.run * kernels_.block_rows;
+      case Packing::kLocal: {
+        const RowBlock rows(block, blocks_, rows_);
+        kernels_.pack_rows(space_.a[rows.first] + channels.begin * problem_.transposed_step, problem_.transposed_step,
+                           channels.end - channels.begin, rows.rows, local);
+        return local - channels.begin * kernels_.block_rows;
+      }
+    }
+    return nullptr;
+  }
+
+  bool PacksRows() const { return blocking_.row_packing == Packing::kLocal; }
 
   void RunRowsOuter(int64_t panel, int64_t panels) {
     const bool local = blocking_.packing == Packing::kLocal;
     Scratch packed(local ? panels * PanelFloats() : 0);
     std::vector<const float*> address(panels);
     for (int64_t p = 0; p < panels; ++p) {
-      address[p] = Panel(panel + p, packed.data() + (local ? p * PanelFloats() : 0));
+      address[p] = Panel(panel + p, {0, problem_.run}, packed.data() + (local ? p * PanelFloats() : 0));
     }
-    const int64_t blocks = CeilDivide(rows_, kernels_.block_rows);
-    for (int64_t i = 0; i < blocks; ++i) {
-      for (int64_t p = 0; p < panels; ++p) RunBlock(i, blocks, panel + p, address[p]);
+    const std::vector<Stage> stages = Stages();
+    const Scratch rows(PacksRows() ? LongestStage(stages) * kernels_.block_rows : 0);
+    for (const Stage& stage : stages) {
+      for (int64_t i = 0; i < blocks_; ++i) {
+        const float* block_rows = Rows(i, stage.channels, rows.data());
+        for (int64_t p = 0; p < panels; ++p) RunBlock(i, panel + p, stage, block_rows, address[p]);
+      }
     }
   }
 
   void RunPanelsOuter(int64_t panel, int64_t panels) {
-    Scratch packed(blocking_.packing == Packing::kLocal ? PanelFloats() : 0);
-    const int64_t blocks = CeilDivide(rows_, kernels_.block_rows);
-    for (int64_t p = panel; p < panel + panels; ++p) {
-      const float* b = Panel(p, packed.data());
-      for (int64_t i = 0; i < blocks; ++i) RunBlock(i, blocks, p, b);
+    const std::vector<Stage> stages = Stages();
+    const int64_t depth = LongestStage(stages), row_floats = depth * kernels_.block_rows;
+    Scratch packed(blocking_.packing == Packing::kLocal ? problem_.taps() * depth * kernels_.block_columns : 0);
+    const Scratch rows(PacksRows() ? blocks_ * row_floats : 0);
+    std::vector<const float*> block_rows(blocks_);
+    for (const Stage& stage : stages) {
+      for (int64_t i = 0; i < blocks_; ++i) {
+        block_rows[i] = Rows(i, stage.channels, rows.data() + (PacksRows() ? i * row_floats : 0));
+      }
+      for (int64_t p = panel; p < panel + panels; ++p) {
+        const float* b = Panel(p, stage.channels, packed.data());
+        for (int64_t i = 0; i < blocks_; ++i) RunBlock(i, p, stage, block_rows[i], b);
+      }
     }
   }
 
-  // Rows are dealt evenly over the blocks, so that no block is left with very few.
-  void RunBlock(int64_t index, int64_t blocks, int64_t panel, const float* b) {
-    const int64_t row = rows_ * index / blocks;
-    const int rows = static_cast<int>(rows_ * (index + 1) / blocks - row);
+  // `packed_rows` are those of the block if they are packed, else nullptr.
+  void RunBlock(int64_t index, int64_t panel, const Stage& stage, const float* packed_rows, const float* b) {
+    const RowBlock block_rows(index, blocks_, rows_);
+    const int64_t row = block_rows.first;
+    const int rows = block_rows.rows;
     const int64_t column = panel * kernels_.block_columns;
     float* c[kMaxBlockRows];
     bool outside = false;
@@ -187,32 +308,33 @@ class Item {
     block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
     block.rounding = problem_.rounding;
     const int64_t* offsets = outside ? nullptr : problem_.source->TapOffsets();
-    for (size_t i = 0; i < problem_.parts.size(); ++i) {
-      const ReductionPart& part = problem_.parts[i];
+    for (size_t i = stage.begin; i < stage.end; ++i) {
+      const ReductionPart& part = pieces_[i].part;
       block.a = space_.a.data() + (offsets == nullptr ? part.tap_begin * rows_ : 0) + row;
       block.a_tap = offsets == nullptr ? nullptr : offsets + part.tap_begin;
       block.b_tap = b_tap_ + part.tap_begin;
       block.taps = part.tap_end - part.tap_begin;
       block.k_begin = part.k_begin;
       block.k_end = part.k_end;
-      block.add = i > 0;
+      block.load = pieces_[i].load;
+      block.add = pieces_[i].add;
       if (outside && problem_.skip_outside) {
         RunInside(block);
       } else if (problem_.transposed_step > 0) {
-        RunTransposed(block);
+        RunTransposed(block, packed_rows);
       } else {
         kernels_.indirect(block);
       }
     }
   }
 
-  void RunTransposed(const IndirectBlock& block) {
-    const int64_t step = problem_.transposed_step;
+  void RunTransposed(const IndirectBlock& block, const float* packed_rows) {
+    const int64_t step = packed_rows == nullptr ? problem_.transposed_step : kernels_.block_rows;
     space_.runs.resize(block.taps);
     for (int64_t tap = 0; tap < block.taps; ++tap) {
-      space_.runs[tap] = {block.a[tap * block.a_tap_stride] + block.k_begin * step,
-                          block.b + block.b_tap[tap] + block.k_begin * block.ldb, block.k_end - block.k_begin,
-                          block.rounding.grain};
+      const float* a = packed_rows == nullptr ? block.a[tap * block.a_tap_stride] : packed_rows;
+      space_.runs[tap] = {a + block.k_begin * step, block.b + block.b_tap[tap] + block.k_begin * block.ldb,
+                          block.k_end - block.k_begin, block.rounding.grain};
     }
     TransposedBlock t{};
     t.runs = space_.runs.data();
@@ -222,6 +344,7 @@ class Item {
     t.c = block.c;
     t.rows = block.rows;
     t.columns = block.columns;
+    t.load = block.load;
     t.add = block.add;
     t.rounding = block.rounding;
     kernels_.transposed(t);
@@ -265,7 +388,8 @@ class Item {
   const float* zeros_;
   const int64_t* b_tap_ = nullptr;
   int64_t ldb_ = 0;
-  int64_t rows_ = 0;
+  const std::vector<Piece> pieces_;
+  int64_t chunk_ = 0, rows_ = 0, blocks_ = 0;
   Workspace space_;
 };
 
@@ -299,8 +423,30 @@ void PackShared(const std::vector<GemmProblem>& problems, std::vector<Blocking>*
     const Blocking& b = (*blockings)[i];
     const int64_t panel = index - b.first_panel;
     const int64_t floats = Depth(problems[i]) * kernels.block_columns;
-    PackPanel(problems[i], kernels, panel, b.shared.data() + panel * floats);
+    PackPanel(problems[i], kernels, panel, {0, problems[i].run}, b.shared.data() + panel * floats);
   });
+}
+
+// Packs all rows of problems whose items share them.
+void PackSharedRows(const std::vector<GemmProblem>& problems, std::vector<Blocking>* blockings, const Kernels& kernels,
+                    const Parallel& parallel) {
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const GemmProblem& problem = problems[i];
+    Blocking& b = (*blockings)[i];
+    if (b.row_packing != Packing::kShared) continue;
+    const int64_t floats = problem.run * kernels.block_rows;
+    b.rows = Scratch(b.row_chunks * b.chunk_blocks * floats);
+    ForFloats(problem.rows * problem.run, parallel)(b.row_chunks * b.chunk_blocks, [&](int64_t index) {
+      const int64_t begin = index / b.chunk_blocks * b.row_chunk, block = index % b.chunk_blocks;
+      const int64_t rows = std::min(b.row_chunk, problem.rows - begin), blocks = CeilDivide(rows, kernels.block_rows);
+      if (block >= blocks) return;
+      const RowBlock row_block(block, blocks, rows);
+      const float* from;
+      float* unused;
+      problem.source->Fill(begin + row_block.first, 1, &from, 1, &unused);
+      kernels.pack_rows(from, problem.transposed_step, problem.run, row_block.rows, b.rows.data() + index * floats);
+    });
+  }
 }
 
 }  // namespace
@@ -324,6 +470,7 @@ void RunGemms(const std::vector<GemmProblem>& problems, const Kernels& kernels, 
   Scratch zeros(longest_run);
   std::memset(zeros.data(), 0, longest_run * sizeof(float));
   PackShared(problems, &blockings, kernels, parallel);
+  PackSharedRows(problems, &blockings, kernels, parallel);
   parallel(items, [&](int64_t index) {
     const size_t i = FindOwner(blockings, index, [](const Blocking& b) { return b.first_item; });
     Item(problems[i], blockings[i], kernels, zeros.data()).Run(index - blockings[i].first_item);

@@ -50,7 +50,7 @@ struct GemmProblem {
   std::vector<ReductionPart> parts;
   const RowSource* source = nullptr;
   int64_t column_offset = 0;    // Added to every output row address.
-  int64_t transposed_step = 0;  // > 0: rows adjoin in memory, channels lie this far apart.
+  int64_t transposed_step = 0;  // > 0: rows adjoin in memory, channels of the one tap lie this far apart.
   bool skip_outside = false;    // Do not form products of taps outside the image (else: of a zero).
   PassRounding rounding;
 
