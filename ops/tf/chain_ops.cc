@@ -1,4 +1,4 @@
-// Joined chains of element-wise ops: IpuScaledDifference and IpuAdamStep of optimizers, IpuSoftmaxGrad.
+// Joined chains of element-wise ops of optimizers: IpuScaledDifference and IpuAdamStep.
 #include "../core/elements/chains.h"
 
 #include "absl/strings/str_cat.h"
@@ -66,18 +66,6 @@ class AdamStepKernel : public PairKernel {
   }
 };
 
-class SoftmaxGradKernel : public PairKernel {
- public:
-  using PairKernel::PairKernel;
-
- protected:
-  void Run(OpKernelContext* context, const float* y, const float* dy, float* dx, int64_t count) const override {
-    const tensorflow::TensorShape& shape = context->input(0).shape();
-    const int64_t columns = shape.dims() == 0 ? 1 : shape.dim_size(shape.dims() - 1);
-    SoftmaxGradient(y, dy, count / columns, columns, dx, ParallelOf(context));
-  }
-};
-
 REGISTER_OP("IpuScaledDifference")
     .Input("a: T")
     .Input("b: T")
@@ -98,17 +86,8 @@ REGISTER_OP("IpuAdamStep")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("RealDiv of Mul of mean and a scalar, and of AddV2 of Sqrt of square and a scalar.");
 
-REGISTER_OP("IpuSoftmaxGrad")
-    .Input("softmax: T")
-    .Input("grad: T")
-    .Output("output: T")
-    .Attr("T: {float}")
-    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
-    .Doc("Mul of `softmax` and of Sub of `grad` and the Sum, over the last dimension, of Mul of both.");
-
 REGISTER_KERNEL_BUILDER(Name("IpuScaledDifference").Device(DEVICE_CPU), ScaledDifferenceKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuAdamStep").Device(DEVICE_CPU), AdamStepKernel);
-REGISTER_KERNEL_BUILDER(Name("IpuSoftmaxGrad").Device(DEVICE_CPU), SoftmaxGradKernel);
 
 }  // namespace
 }  // namespace ipu_tf

@@ -1,7 +1,8 @@
-// IpuEinsum: einsums of two operands that are batched matrix products.
+// IpuEinsum: einsums of two operands that are batched matrix products; IpuTransposedMatMul, which is joined of some.
 #include "../core/products/einsum.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "../core/products/matmul.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -92,51 +93,36 @@ struct MatrixView {
   int64_t elements() const { return Extent(batch) * Extent(outer) * Extent(inner); }
 };
 
-class IpuEinsum : public TileKernel {
- public:
-  explicit IpuEinsum(OpKernelConstruction* context) : TileKernel(context) {
-    int inputs = 0;
-    OP_REQUIRES_OK(context, context->GetAttr("equation", &equation_));
-    OP_REQUIRES_OK(context, context->GetAttr("N", &inputs));
-    OP_REQUIRES(context, inputs == 2,
-                Error("tile ops take einsums of two operands. Received: " + std::to_string(inputs)));
-    const std::string error = ParsePlan(plan_, numerics_.type, &matmul_plan_);
-    OP_REQUIRES(context, error.empty(), Error(error));
+// Whether the columns of the output lie apart, and its rows adjoin.
+bool RowsAreInnermost(const Einsum& einsum) {
+  for (auto axis = einsum.axes.rbegin(); axis != einsum.axes.rend(); ++axis) {
+    if (axis->role != AxisRole::kReduction && axis->extent > 1) return axis->role == AxisRole::kRow;
   }
+  return false;
+}
 
-  void Compute(OpKernelContext* context) override {
-    const Tensor& a = context->input(0);
-    const Tensor& b = context->input(1);
-    OP_REQUIRES(context, a.NumElements() > 0 && b.NumElements() > 0,
-                Error("operands may not have a dimension of 0. Received: " + a.shape().DebugString() + " and " +
-                      b.shape().DebugString()));
-    Einsum einsum;
-    IPU_TF_CHECK(context, ParseEinsum(equation_, DimSizes(a), DimSizes(b), &einsum));
-    const MatrixView a_view(einsum, AxisRole::kRow, AxisRole::kReduction, &EinsumAxis::a_stride, false);
-    const MatrixView b_view(einsum, AxisRole::kReduction, AxisRole::kColumn, &EinsumAxis::b_stride, false);
-    const MatrixView c_view(einsum, AxisRole::kRow, AxisRole::kColumn, &EinsumAxis::output_stride, true);
-    const MatMulShape shape = ShapeOf(a_view, b_view, c_view);
-    IPU_TF_CHECK(context, CheckPlan(matmul_plan_, shape));
-    tensorflow::TensorShape output_shape;
-    OP_REQUIRES_OK(context, tensorflow::TensorShape::BuildTensorShape(einsum.output_shape, &output_shape));
-    Tensor* output = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, output_shape, &output));
-
-    const Kernels& kernels = ActiveKernels();
-    const Parallel parallel = ParallelOf(context);
-    const Operand a_values(a, kernels, parallel), b_values(b, kernels, parallel);
-    Scratch a_copy, b_copy, c_copy(c_view.in_place ? 0 : c_view.elements());
-    const float* a_data = InPlace(a_view, a_values.data(), &a_copy);
-    const float* b_data = InPlace(b_view, b_values.data(), &b_copy);
-    Result c(output);
-    float* c_data = c_view.in_place ? c.data() : c_copy.data();
-    MatMul(shape, matmul_plan_, CallNumerics(), a_data, b_data, c_data, kernels, parallel);
-    if (!c_view.in_place) CopyToStrided(c_data, c_view.AllAxes(), c.data());
-    c.Round(numerics_.nanoo, kernels, parallel);
+// Exchanges the operands, which makes rows of columns and columns of rows. Each sum stays the same chain.
+void ExchangeOperands(Einsum* einsum) {
+  for (EinsumAxis& axis : einsum->axes) {
+    std::swap(axis.a_stride, axis.b_stride);
+    if (axis.role == AxisRole::kRow) {
+      axis.role = AxisRole::kColumn;
+    } else if (axis.role == AxisRole::kColumn) {
+      axis.role = AxisRole::kRow;
+    }
   }
+}
 
- private:
-  static MatMulShape ShapeOf(const MatrixView& a, const MatrixView& b, const MatrixView& c) {
+// The three tensors of a product.
+struct ProductView {
+  MatrixView a, b, c;
+
+  explicit ProductView(const Einsum& einsum)
+      : a(einsum, AxisRole::kRow, AxisRole::kReduction, &EinsumAxis::a_stride, false),
+        b(einsum, AxisRole::kReduction, AxisRole::kColumn, &EinsumAxis::b_stride, false),
+        c(einsum, AxisRole::kRow, AxisRole::kColumn, &EinsumAxis::output_stride, true) {}
+
+  MatMulShape Shape() const {
     MatMulShape shape;
     shape.rows = Extent(a.outer);
     shape.depth = Extent(a.inner);
@@ -150,6 +136,55 @@ class IpuEinsum : public TileKernel {
     shape.b_at = b.at;
     shape.c_at = c.at;
     return shape;
+  }
+};
+
+class IpuEinsum : public TileKernel {
+ public:
+  explicit IpuEinsum(OpKernelConstruction* context) : TileKernel(context) {
+    int inputs = 0;
+    OP_REQUIRES_OK(context, context->GetAttr("equation", &equation_));
+    OP_REQUIRES_OK(context, context->GetAttr("N", &inputs));
+    OP_REQUIRES(context, inputs == 2,
+                Error("tile ops take einsums of two operands. Received: " + std::to_string(inputs)));
+    const std::string error = ParsePlan(plan_, numerics_.type, &matmul_plan_);
+    OP_REQUIRES(context, error.empty(), Error(error));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor *a = &context->input(0), *b = &context->input(1);
+    OP_REQUIRES(context, a->NumElements() > 0 && b->NumElements() > 0,
+                Error("operands may not have a dimension of 0. Received: " + a->shape().DebugString() + " and " +
+                      b->shape().DebugString()));
+    Einsum einsum;
+    IPU_TF_CHECK(context, ParseEinsum(equation_, DimSizes(*a), DimSizes(*b), &einsum));
+    IPU_TF_CHECK(context, CheckPlan(matmul_plan_, ProductView(einsum).Shape()));
+    tensorflow::TensorShape output_shape;
+    OP_REQUIRES_OK(context, tensorflow::TensorShape::BuildTensorShape(einsum.output_shape, &output_shape));
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, output_shape, &output));
+    // Random bits follow the plan, whose rows are those of the equation.
+    if (!numerics_.stochastic() && RowsAreInnermost(einsum)) {
+      ExchangeOperands(&einsum);
+      std::swap(a, b);
+    }
+    Multiply(context, ProductView(einsum), *a, *b, output);
+  }
+
+ private:
+  void Multiply(OpKernelContext* context, const ProductView& view, const Tensor& a, const Tensor& b,
+                Tensor* output) const {
+    const Kernels& kernels = ActiveKernels();
+    const Parallel parallel = ParallelOf(context);
+    const Operand a_values(a, kernels, parallel), b_values(b, kernels, parallel);
+    Scratch a_copy, b_copy, c_copy(view.c.in_place ? 0 : view.c.elements());
+    const float* a_data = InPlace(view.a, a_values.data(), &a_copy);
+    const float* b_data = InPlace(view.b, b_values.data(), &b_copy);
+    Result c(output);
+    float* c_data = view.c.in_place ? c.data() : c_copy.data();
+    MatMul(view.Shape(), matmul_plan_, CallNumerics(), a_data, b_data, c_data, kernels, parallel);
+    if (!view.c.in_place) CopyToStrided(c_data, view.c.AllAxes(), c.data());
+    c.Round(numerics_.nanoo, kernels, parallel);
   }
 
   static const float* InPlace(const MatrixView& view, const float* data, Scratch* copy) {
@@ -174,7 +209,17 @@ REGISTER_OP("IpuEinsum")
         "An Einsum that is a batched matrix product, computed tile by tile as `plan` says: "
         "[batch, rows, columns, reduction, grain].");
 
+REGISTER_OP("IpuTransposedMatMul")
+    .Input("inputs: N * T")
+    .Output("output: T")
+    .Attr("equation: string")
+    .Attr("N: int >= 1")
+    .Attr("T: {half, float}")
+    .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::EinsumShape)
+    .Doc("IpuBatchMatMul of Transpose of operands, or Transpose of IpuBatchMatMul, or both, as an Einsum.");
+
 IPU_TF_REGISTER_TILE_KERNEL("IpuEinsum", IpuEinsum);
+IPU_TF_REGISTER_TILE_KERNEL("IpuTransposedMatMul", IpuEinsum);
 
 }  // namespace
 }  // namespace ipu_tf

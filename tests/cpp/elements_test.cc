@@ -1,4 +1,5 @@
 // What works element by element: conversions, rounding, epilogues, dropout, pooling.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -6,6 +7,7 @@
 #include "../../ops/core/elements/normalization.h"
 #include "../../ops/core/elements/pool.h"
 #include "../../ops/core/elements/rounding.h"
+#include "../../ops/core/elements/softmax.h"
 #include "../../ops/core/products/epilogue.h"
 #include "check.h"
 #include "reference.h"
@@ -308,6 +310,46 @@ TEST(NormalizationAddsUpEachChannel) {
       }
       CHECK_CLOSE(y, wanted_y, std::vector<double>(x.size(), 1e-6));
       CHECK_CLOSE(dx, wanted_dx, std::vector<double>(x.size(), 1e-6));
+    }
+  }
+}
+
+TEST(SoftmaxAndItsGradientAreThoseOfDoubles) {
+  const int64_t rows = 70;
+  const float scale = 1.25f;
+  for (const Kernels* kernels : KernelTables()) {
+    for (const int64_t columns : kCounts) {
+      const Context context(std::string(kernels->name) + " " + std::to_string(columns) + " columns");
+      std::vector<float> x = Numbers(rows * columns, 3), dy = Numbers(rows * columns, 4);
+      std::vector<uint8_t> kept(x.size());
+      for (size_t i = 0; i < kept.size(); ++i) kept[i] = i % 3 != 0;
+      for (float& value : x) value *= 40.0f;
+      std::vector<float> y(x.size()), dropped(x.size()), dx(x.size()), plain_dx(x.size());
+      Softmax({x.data(), kept.data(), scale, y.data(), dropped.data(), columns}, rows, *kernels, Parallel{});
+      SoftmaxGradient({y.data(), dy.data(), kept.data(), scale, dx.data(), columns}, rows, *kernels, Parallel{});
+      SoftmaxGradient({y.data(), dy.data(), nullptr, 1.0f, plain_dx.data(), columns}, rows, *kernels, Parallel{});
+      std::vector<double> wanted(x.size()), wanted_dropped(x.size()), wanted_dx(x.size()), wanted_plain(x.size());
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t at = row * columns;
+        const double largest = *std::max_element(x.begin() + at, x.begin() + at + columns);
+        double total = 0.0, dot = 0.0, plain_dot = 0.0;
+        for (int64_t i = at; i < at + columns; ++i) total += std::exp(x[i] - largest);
+        for (int64_t i = at; i < at + columns; ++i) {
+          wanted[i] = std::exp(x[i] - largest) / total;
+          wanted_dropped[i] = kept[i] ? wanted[i] * scale : 0.0;
+          dot += kept[i] ? wanted[i] * scale * dy[i] : 0.0;
+          plain_dot += wanted[i] * dy[i];
+        }
+        for (int64_t i = at; i < at + columns; ++i) {
+          wanted_dx[i] = ((kept[i] ? scale * dy[i] : 0.0) - dot) * wanted[i];
+          wanted_plain[i] = (dy[i] - plain_dot) * wanted[i];
+        }
+      }
+      const std::vector<double> tolerance(x.size(), 2e-6);
+      CHECK_CLOSE(y, wanted, tolerance);
+      CHECK_CLOSE(dropped, wanted_dropped, tolerance);
+      CHECK_CLOSE(dx, wanted_dx, tolerance);
+      CHECK_CLOSE(plain_dx, wanted_plain, tolerance);
     }
   }
 }

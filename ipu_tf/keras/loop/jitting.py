@@ -29,7 +29,7 @@ _TILE_OPS = frozenset(
         "IpuAdamStep", "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuColumnDots",
         "IpuEinsum", "IpuIndexCheck", "IpuMatMul", "IpuMatMulBias", "IpuMoments",
         "IpuNonfiniteReplay", "IpuNormGradient", "IpuScaleShift", "IpuScaledDifference",
-        "IpuSoftmaxGrad",
+        "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad", "IpuTransposedMatMul",
     }
 )  # fmt: skip
 

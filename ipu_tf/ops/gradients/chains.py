@@ -1,4 +1,4 @@
-"""Gradients of the joined loops of recurrent layers, and of joined sums over segments.
+"""Gradients of the joined loops of recurrent layers, of sums over segments, and of softmax.
 
 A tape needs them if it records a function that was traced, and joined, before. They are those of
 the ops that were joined. Importing this module registers them with TensorFlow.
@@ -19,6 +19,8 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 @tf.RegisterGradient("IpuLstm")
 @tf.RegisterGradient("IpuLstmGrad")
 @tf.RegisterGradient("IpuSegmentSum")
+@tf.RegisterGradient("IpuSoftmaxDropout")
+@tf.RegisterGradient("IpuSoftmaxDropoutGrad")
 def _of_chain(op: tf.Operation, *gradients: tf.Tensor) -> list[tf.Tensor | None]:
     inputs = [tf.identity(each) for each in op.inputs]
     floats = [each for each in inputs if each.dtype.is_floating]

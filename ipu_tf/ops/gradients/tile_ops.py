@@ -208,6 +208,7 @@ tf.no_gradient("IpuStatefulDropoutMask")
 
 
 @tf.RegisterGradient("IpuEinsum")
+@tf.RegisterGradient("IpuTransposedMatMul")
 def _einsum(op: Any, grad: tf.Tensor) -> Gradients:
     # In graphs the tracer makes tile ops of the ops that the stock gradient creates.
     return gradient_registry.lookup("Einsum")(op, grad)

@@ -12,7 +12,11 @@ from numpy.typing import ArrayLike
 from ipu_tf.internals.tensorflow import NodeDef, op_def_registry
 
 _RENAMED: Mapping[tuple[str, str], str] = MappingProxyType(
-    {("ExpandDims", "dim"): "axis", ("Split", "split_dim"): "axis"}
+    {
+        ("ExpandDims", "dim"): "axis",
+        ("Split", "split_dim"): "axis",
+        ("Sum", "reduction_indices"): "axis",
+    }
 )
 """Inputs of ops, which `tf.raw_ops` calls otherwise."""
 

@@ -95,6 +95,10 @@ def _biased(product: str) -> Expand:
     return expand_biased
 
 
+def _transposed_matmul(chain: Chain) -> Sequence[str]:
+    return [chain.add("Einsum", *chain.inputs)]
+
+
 def _filter_and_bias_gradients(chain: Chain) -> Sequence[str]:
     of_filter = chain.add("Conv2DBackpropFilter", *chain.inputs)
     return [of_filter, chain.add("BiasAddGrad", chain.inputs[2])]
@@ -140,10 +144,13 @@ def _stateful_dropout_mask(chain: Chain) -> Sequence[str]:
 
 
 def _masked_scale(chain: Chain) -> Sequence[str]:
-    values, mask, scale = chain.inputs
+    return [_dropped(chain, *chain.inputs)]
+
+
+def _dropped(chain: Chain, values: str, mask: str, scale: str) -> str:
     # In the order of gradients: for dropout itself, the joined chain is always known.
     masked_values = chain.add("SelectV2", mask, values, chain.constant(0.0, tf.float32))
-    return [chain.add("Mul", masked_values, scale)]
+    return chain.add("Mul", masked_values, scale)
 
 
 def _moments(chain: Chain) -> Sequence[str]:
@@ -193,10 +200,24 @@ def _adam_step(chain: Chain) -> Sequence[str]:
 
 
 def _softmax_gradient(chain: Chain) -> Sequence[str]:
-    y, dy = chain.inputs
+    return [_gradient_of_softmax(chain, *chain.inputs)]
+
+
+def _gradient_of_softmax(chain: Chain, y: str, dy: str) -> str:
     last = chain.constant([-1], tf.int32)
     total = chain.add("Sum", chain.add("Mul", dy, y), last, keep_dims=True)
-    return [chain.add("Mul", chain.add("Sub", dy, total), y)]
+    return chain.add("Mul", chain.add("Sub", dy, total), y)
+
+
+def _softmax_dropout(chain: Chain) -> Sequence[str]:
+    x, kept, scale = chain.inputs
+    y = chain.add("Softmax", x)
+    return [y, _dropped(chain, y, kept, scale)]
+
+
+def _softmax_dropout_gradient(chain: Chain) -> Sequence[str]:
+    y, dy, kept, scale = chain.inputs
+    return [_gradient_of_softmax(chain, y, _dropped(chain, dy, kept, scale))]
 
 
 def _segment_sum(chain: Chain) -> Sequence[str]:
@@ -229,6 +250,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
     {
         "IpuConv2DBias": _biased("Conv2D"),
         "IpuMatMulBias": _biased("MatMul"),
+        "IpuTransposedMatMul": _transposed_matmul,
         "IpuConv2DBackpropFilterWithBias": _filter_and_bias_gradients,
         "IpuConv2DBackpropInputRelu": _input_and_relu_gradients,
         "IpuMaxPoolGrad": _pool_and_relu_gradients,
@@ -241,6 +263,8 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuNormGradient": _norm_gradient,
         "IpuScaledDifference": _scaled_difference,
         "IpuAdamStep": _adam_step,
+        "IpuSoftmaxDropout": _softmax_dropout,
+        "IpuSoftmaxDropoutGrad": _softmax_dropout_gradient,
         "IpuSoftmaxGrad": _softmax_gradient,
         "IpuSegmentSum": _segment_sum,
         "IpuGatherRows": _gathered_rows,

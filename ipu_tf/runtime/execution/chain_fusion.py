@@ -1,13 +1,14 @@
-"""Fuses chains of element-wise ops: of optimizers, and of the gradient of softmax.
+"""Fuses chains of element-wise ops of optimizers.
 
-Each op of such a chain reads and writes a tensor as large as the weights, or as the scores of an
-attention. Fused, a chain is one pass.
+Each op of such a chain reads and writes a tensor as large as the weights. Fused, a chain is one
+pass.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
+from ipu_tf.runtime.execution import softmax_fusion
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph
 
 
@@ -25,7 +26,7 @@ def fuse_difference(graph: FusionGraph, op: tf.Operation) -> None:
     if other.shape.rank == 0:
         _fuse_scaled_difference(graph, op, use.op, other)
     else:
-        _fuse_softmax_gradient(graph, op, use.op, other)
+        softmax_fusion.fuse_gradient(graph, op, use.op, other)
 
 
 def _fuse_scaled_difference(
@@ -42,22 +43,6 @@ def _fuse_scaled_difference(
         square=tf.compat.v1.AttrValue(b=square),
     )
     graph.replace(last.outputs[0], fused_op.outputs[0])
-
-
-def _fuse_softmax_gradient(
-    graph: FusionGraph, op: tf.Operation, last: tf.Operation, softmax: tf.Tensor
-) -> None:
-    grad, sums = op.inputs
-    is_sum = sums.op.type == "Sum" and sums.op.get_attr("keep_dims") and graph.only_use(sums)
-    if not is_sum or not _same_known_shape(grad, softmax) or grad.shape.rank == 0:
-        return
-    product, axes = sums.op.inputs
-    is_last = tf.get_static_value(axes) in (-1, grad.shape.rank - 1)
-    if product.op.type != "Mul" or graph.only_use(product) is None or not is_last:
-        return
-    if {id(factor) for factor in product.op.inputs} == {id(grad), id(softmax)}:
-        fused_op = graph.create("IpuSoftmaxGrad", last, [softmax, grad])
-        graph.replace(last.outputs[0], fused_op.outputs[0])
 
 
 def fuse_adam_step(graph: FusionGraph, op: tf.Operation) -> None:

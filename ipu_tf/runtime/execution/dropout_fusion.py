@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from ipu_tf.runtime.execution import softmax_fusion
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
 
 _PHILOX = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.AUTO_SELECT.value)
@@ -78,6 +79,8 @@ def _fuse_scale(
         # Such a factor times zero is zero, so the order of the two does not matter.
         if factor is None or not 0 < factor < math.inf or value.shape != mask.shape:
             continue
+        if softmax_fusion.fuse_dropout(graph, op, value, mask, scale):
+            return
         fused_op = graph.create("IpuMaskedScale", op, [value, mask, scale])
         graph.replace(op.outputs[0], fused_op.outputs[0])
         return

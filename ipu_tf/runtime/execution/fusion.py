@@ -3,8 +3,9 @@
 A convolution or matmul takes in the bias and the ReLU after it, and its gradients take in those of
 bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of
 ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
-dropout, `norm_fusion` batch normalization, `chain_fusion` updates of Adam and the gradient of
-softmax, `segment_fusion` sums over segments, `recurrent_fusion` whole loops of recurrent layers.
+dropout, `softmax_fusion` softmax, `norm_fusion` batch normalization, `chain_fusion` updates of
+Adam, `product_fusion` transposes around batched products, `segment_fusion` sums over segments,
+`recurrent_fusion` whole loops of recurrent layers.
 Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers of the
 chain's last op to it. The arithmetic of products does not change: it runs on the same rounded sums;
 normalization, softmax and the gradients of loops may add up in another order.
@@ -23,6 +24,7 @@ from ipu_tf.runtime.execution import (
     chain_fusion,
     dropout_fusion,
     norm_fusion,
+    product_fusion,
     recurrent_fusion,
     segment_fusion,
 )
@@ -141,6 +143,7 @@ def _fuse_selection(joined: FusionGraph, op: tf.Operation) -> None:
 _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxyType(
     {
         **dict.fromkeys(_BIASED, _fuse_bias),
+        "IpuBatchMatMul": product_fusion.fuse_transposes,
         "IpuConv2DBackpropFilter": _fuse_bias_gradient,
         "IpuConv2DBackpropInput": _fuse_input_gradient,
         "MaxPoolGrad": _fuse_pool_gradient,

@@ -1,4 +1,4 @@
-// Chains of element-wise operations in one pass: what optimizers and the gradient of softmax do.
+// Chains of element-wise operations in one pass: what optimizers do.
 #ifndef IPU_TF_OPS_CORE_CHAINS_H_
 #define IPU_TF_OPS_CORE_CHAINS_H_
 
@@ -15,10 +15,6 @@ void ScaledDifference(const float* a, const float* b, float factor, bool square,
 // y = mean * rate / (sqrt(square) + epsilon).
 void AdamStep(const float* mean, const float* square, float rate, float epsilon, float* y, int64_t count,
               const Parallel& parallel);
-
-// dx = (dy - sum(dy * y)) * y, of each row of `columns`.
-void SoftmaxGradient(const float* y, const float* dy, int64_t rows, int64_t columns, float* dx,
-                     const Parallel& parallel);
 
 }  // namespace ipu_tf
 

@@ -141,6 +141,26 @@ struct NormGradientRow {
   int64_t channels;
 };
 
+// A row of a softmax, and the dropout of it.
+struct SoftmaxRow {
+  const float* x;
+  const uint8_t* kept;  // Whether dropout keeps an element; nullptr: there is none.
+  float scale;          // Of elements that are kept.
+  float* y;
+  float* dropped;  // y after dropout.
+  int64_t columns;
+};
+
+// The gradient of such a row.
+struct SoftmaxGradientRow {
+  const float* y;
+  const float* dy;      // The gradient of what dropout gives, where there is one.
+  const uint8_t* kept;  // As in SoftmaxRow.
+  float scale;
+  float* dx;
+  int64_t columns;
+};
+
 // One step of a recurrent layer for one sample. `outer` and `inner` are the products of its inputs and of its state
 // with the weights. The gates of an LSTM are i, f, g, o, of one bias each; a GRU has two biases, the second for
 // `inner`.
@@ -212,6 +232,10 @@ struct Kernels {
   void (*scale_shift)(const float* x, const float* scale, const float* shift, bool relu, float* y, int64_t count);
   // dx = dy * scale + (x - mean) * slope + offset.
   void (*norm_gradient)(const NormGradientRow& row, const float* dy, const float* x, float* dx);
+  // y = exp(x - max(x)) / sum of that, and `dropped` = y * scale where kept, else 0.
+  void (*softmax)(const SoftmaxRow& row);
+  // dx = (dy - sum(dy * y)) * y, where dy is 0 if not kept, else multiplied by the scale.
+  void (*softmax_gradient)(const SoftmaxGradientRow& row);
   void (*lstm_step)(const RecurrentRow& row);
   void (*lstm_gradient)(const RecurrentGradientRow& row);
   void (*gru_step)(const RecurrentRow& row);

@@ -49,6 +49,9 @@ FUSED_CASES = {
     "ipu_scaled_difference": ({"square": True}, (IMAGES, IMAGES, ())),
     "ipu_adam_step": ({}, (IMAGES, IMAGES, (), ())),
     "ipu_softmax_grad": ({}, (IMAGES, IMAGES)),
+    "ipu_softmax_dropout": ({}, (IMAGES, ())),
+    "ipu_softmax_dropout_grad": ({}, (IMAGES, IMAGES, ())),
+    "ipu_transposed_mat_mul": ({"equation": "aMbK,aNbK->abNM"}, ((2, 5, 3, 40), (2, 7, 3, 40))),
     "ipu_lstm": ({"steps": 3}, (STEPS, STATE, STATE, *LSTM_KERNELS, (24,))),
     "ipu_lstm_grad": (
         {"steps": 3},
@@ -61,14 +64,17 @@ FUSED_CASES = {
     ),
     "ipu_max_pool_grad": (POOL | {"relu": True}, ((2, 6, 4, 20), (2, 3, 2, 20), (2, 3, 2, 20))),
 }
-# The input of sizes, where an op has one, and its value.
-SIZES = {
+KEPT = normals(9, IMAGES) > 0
+# An input that holds sizes or a mask, and its value.
+GIVEN = {
     "ipu_conv2d_backprop_input": (0, IMAGES),
     "ipu_conv2d_backprop_input_relu": (0, IMAGES),
     "ipu_conv2d_backprop_filter": (1, FILTER),
     "ipu_conv2d_backprop_filter_with_bias": (1, FILTER),
     "ipu_depthwise_conv2d_native_backprop_input": (0, IMAGES),
     "ipu_depthwise_conv2d_native_backprop_filter": (1, DEPTHWISE_FILTER),
+    "ipu_softmax_dropout": (1, KEPT),
+    "ipu_softmax_dropout_grad": (2, KEPT),
 }
 
 
@@ -76,11 +82,11 @@ def call(op, operands, **numerics):
     """Runs an op of CASES or FUSED_CASES."""
     attributes, _ = (CASES | FUSED_CASES)[op]
     inputs = list(operands)
-    if op in SIZES:
-        inputs.insert(*SIZES[op])
+    if op in GIVEN:
+        inputs.insert(*GIVEN[op])
     if op == "ipu_batch_mat_mul_v3":
         numerics["Tout"] = inputs[0].dtype
-    if op == "ipu_einsum":
+    if op in {"ipu_einsum", "ipu_transposed_mat_mul"}:
         inputs = [inputs]
     return getattr(library.load(), op)(*inputs, **attributes, **numerics)
 
