@@ -265,7 +265,7 @@ class Item {
     for (const Stage& stage : stages) {
       for (int64_t i = 0; i < blocks_; ++i) {
         const float* block_rows = Rows(i, stage.channels, rows.data());
-        for (int64_t p = 0; p < panels; ++p) RunBlock(i, panel + p, stage, block_rows, address[p]);
+        for (int64_t p = 0; p < panels; ++p) AddStage(i, panel + p, stage, block_rows, address[p]);
       }
     }
   }
@@ -282,13 +282,14 @@ class Item {
       }
       for (int64_t p = panel; p < panel + panels; ++p) {
         const float* b = Panel(p, stage.channels, packed.data());
-        for (int64_t i = 0; i < blocks_; ++i) RunBlock(i, p, stage, block_rows[i], b);
+        for (int64_t i = 0; i < blocks_; ++i) AddStage(i, p, stage, block_rows[i], b);
       }
     }
   }
 
+  // Adds a stage to the sums of a block; they are whole after the last one, which `stage.end == pieces_.size()` tells.
   // `packed_rows` are those of the block if they are packed, else nullptr.
-  void RunBlock(int64_t index, int64_t panel, const Stage& stage, const float* packed_rows, const float* b) {
+  void AddStage(int64_t index, int64_t panel, const Stage& stage, const float* packed_rows, const float* b) {
     const RowBlock block_rows(index, blocks_, rows_);
     const int64_t row = block_rows.first;
     const int rows = block_rows.rows;
