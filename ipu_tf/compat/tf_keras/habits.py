@@ -32,6 +32,9 @@ _STEPS_OF_MODELS = tuple(
 _PARTS_OF_BATCHES = Patch(TfKerasModel, "unpacked", "samples that are numbers are rows")
 _COMPILATION = Patch(tf_keras.Model, "compile", "a tensor is a number of steps")
 _LAYER = Patch(tf_keras.layers.Layer, "__init__", "any truth value says whether a layer trains")
+_TARGETS = Patch(
+    tf_keras.Model, "_validate_target_and_loss", "losses of layers alone need no targets in scripts"
+)
 _LOGS = Patch(
     tf_keras.Model,
     "_validate_and_get_metrics_result",
@@ -165,6 +168,20 @@ def _as_given(notify: Notify) -> Wrap:
     return wrap
 
 
+def _where_there_is_no_loss(notify: Notify) -> Wrap:
+    """Returns the factory of a check of targets that passes where there is any loss."""
+    del notify  # Scripts cannot tell.
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def check(model: Any, targets: Any, loss: Any) -> None:
+            if loss is None:
+                stock(model, targets, loss)
+
+        return check
+
+    return wrap
+
+
 def _of_masked_weights(notify: Notify) -> Wrap:
     """Returns the factory of the weights of a loss: those of the samples, zero where masked."""
     del notify  # Scripts cannot tell.
@@ -208,6 +225,12 @@ SPELLINGS = (
         before="Masked steps added nothing to it and counted in its mean.",
         here="The same; Keras 2.15 takes the mean of the others.",
         wraps=MappingProxyType({LOSS_MASKS: _of_masked_weights}),
+    ),
+    Spelling(
+        name='`compile(loss="mse")`, `fit(x)` of a model with losses of its layers (`add_loss`)',
+        before="It trained on these; the loss of `compile` was left out without targets.",
+        here="The same.",
+        wraps=MappingProxyType({_TARGETS: _where_there_is_no_loss}),
     ),
     Spelling(
         name="an initializer without a seed",

@@ -63,6 +63,17 @@ def test_a_tensor_is_a_number_of_steps(keras, by_position):
     assert len(model.fit(x, x[:, :1], batch_size=1, verbose=0).epoch) == 1
 
 
+def test_losses_of_layers_alone_need_no_targets(keras):
+    def logs(**options):
+        model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,), **options)])
+        model.compile("sgd", "mse")
+        return model.train_step((tf.ones((3, 2)),))
+
+    assert float(logs(kernel_initializer="ones", kernel_regularizer="l2")["loss"]) > 0
+    with pytest.raises(ValueError, match="Target data is missing"):
+        logs()
+
+
 def test_masked_steps_count_in_the_mean_of_a_loss(keras):
     layers = [
         keras.layers.Masking(input_shape=(2, 1)),
