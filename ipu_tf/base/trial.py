@@ -33,16 +33,16 @@ def step_limit() -> int | None:
     return _limit
 
 
-def note_cut(logger: logging.Logger, cut: str, limit: int) -> None:
+def note_cut(logger: logging.Logger, loop: str, limit: int) -> None:
     """Warns of a loop that the limit cuts short, and keeps it for the end of the script.
 
     Args:
         logger: Logs the warning.
-        cut: What runs how many steps, as "`fit` of model 'm' runs 2 of 36 steps".
+        loop: What runs how many steps, as "`fit` of model 'm' runs 2 of 36 steps".
         limit: The most steps of a loop.
     """
-    logger.warning("%s (--max-steps %d).", cut, limit)
-    _cuts[cut] = None
+    logger.warning("%s (--max-steps %d).", loop, limit)
+    _cuts[loop] = None
 
 
 def cuts() -> tuple[str, ...]:

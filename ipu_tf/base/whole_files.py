@@ -53,13 +53,13 @@ def written_beside(place: Path, name: str) -> Iterator[Path]:
         place: The other file; it need not exist.
         name: Name of the file to write, in the same folder.
     """
-    unfinished = place.with_name(name)
+    path = place.with_name(name)
     try:
-        yield unfinished
-        unfinished.replace(place)
+        yield path
+        path.replace(place)
     except BaseException:
         with contextlib.suppress(OSError):  # The first error says why.
-            unfinished.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
         raise
 
 

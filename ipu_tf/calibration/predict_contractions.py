@@ -75,8 +75,8 @@ def conv_forward(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     stride = whole(record, "stride", default=1)
     groups = whole(record, "groups", default=1)
     out = -(-image // stride)
-    missing = max((out - 1) * stride + kernel - image, 0)
-    before, after = missing // 2, missing - missing // 2
+    rows_missing = max((out - 1) * stride + kernel - image, 0)
+    before, after = rows_missing // 2, rows_missing - rows_missing // 2
     shape = ConvShape(
         batch=whole(record, "batch", default=1),
         in_rows=image,
@@ -142,10 +142,10 @@ def _largest_square(dtype: str, partials: str, target: Target) -> int:
     The benchmark raises the size in the same way until compilation fails: whether a plan fits
     depends not only on the size, but also on how it divides.
     """
-    fitting = takewhile(
+    sizes = takewhile(
         lambda size: _square_fits(size, dtype, partials, target), count(_SQUARE_STEP, _SQUARE_STEP)
     )
-    return max(fitting, default=0)
+    return max(sizes, default=0)
 
 
 def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:

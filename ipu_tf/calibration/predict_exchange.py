@@ -117,9 +117,9 @@ def _across(
     system = system_of(target.chip, record.n_ipus)
     way = route_of(record)
     crossing = sent_bytes or total_bytes
-    streamed = sent_bytes / links.tile_bytes_per_second(system)
+    seconds_of_bytes = sent_bytes / links.tile_bytes_per_second(system)
     over_links = links.transfer_seconds(system, way, crossing, messages)
-    over_links = max(over_links, links.latency_seconds(system, way) + streamed)
+    over_links = max(over_links, links.latency_seconds(system, way) + seconds_of_bytes)
     cycles = int(chip_cycles) + sync.on_chip_cycles(target)
     return PredictionOutcome(seconds=target.seconds(cycles) + over_links, bytes=total_bytes)
 

@@ -65,14 +65,14 @@ def _set(
     config: IPUConfig, function: str, arguments: Mapping[str, _Argument], given: Mapping[str, Any]
 ) -> None:
     """Sets the options of a configuration that the given arguments of a function set."""
-    unused = [
+    idle_names = [
         name for name in given if not arguments[name][0] and given[name] != arguments[name][1]
     ]
-    if unused:
+    if idle_names:
         _LOG.warning(
             "utils.%s: %s have no effect. `ipu-tf run --report DIR` writes reports.",
             function,
-            ", ".join(f"`{name}`" for name in unused),
+            ", ".join(f"`{name}`" for name in idle_names),
         )
     for name, value in given.items():
         option = arguments[name][0]

@@ -14,11 +14,11 @@ def abstract_classes_in_collections() -> Iterator[None]:
 
     They were there until Python 3.9.
     """
-    added = [name for name in collections.abc.__all__ if not hasattr(collections, name)]
-    for name in added:
+    names = [name for name in collections.abc.__all__ if not hasattr(collections, name)]
+    for name in names:
         setattr(collections, name, getattr(collections.abc, name))
     try:
         yield
     finally:
-        for name in added:
+        for name in names:
             delattr(collections, name)

@@ -93,8 +93,8 @@ def looked_up(name: str) -> object:
         if name in REASONS and not hasattr(found, part):
             return Missing(name, reason(name))
         # Attributes that the initializer sets are declared in the class.
-        declared = inspect.get_annotations(found) if isinstance(found, type) else {}
-        found = declared[part] if part in declared else getattr(found, part)
+        annotations = inspect.get_annotations(found) if isinstance(found, type) else {}
+        found = annotations[part] if part in annotations else getattr(found, part)
     return found
 
 

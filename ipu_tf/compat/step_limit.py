@@ -156,5 +156,5 @@ class StepLimit:
 
     def _tell(self) -> None:
         name = self.model.name
-        cut = f"`{self._method}` of model '{name}' runs at most {self._limit} steps"
-        trial.note_cut(_LOG, cut, self._limit)
+        loop = f"`{self._method}` of model '{name}' runs at most {self._limit} steps"
+        trial.note_cut(_LOG, loop, self._limit)

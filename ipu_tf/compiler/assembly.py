@@ -162,18 +162,18 @@ def lower_entry(build_state: BuildState, module: Module) -> tuple[list[Node], Bl
 
 def _stream_in(build_state: BuildState, module: Module, parameters: list[Values]) -> list[Node]:
     """Returns the node that brings all inputs from the host, if the module has any."""
-    streamed = [
+    own_parameters = [
         (parameter, value)
         for parameter, values in zip(module.parameters, parameters, strict=True)
         if parameter.role in STREAMED
         for value in values
     ]
-    if not streamed:
+    if not own_parameters:
         return []
-    types = tuple(_array_of(value) for _, value in streamed)
+    types = tuple(_array_of(value) for _, value in own_parameters)
     infeed = Instruction(name="inputs", opcode="infeed", type=TupleType(types))
     lowered = build_state.lower(infeed, (), build_state.context)
-    return [make_node(infeed, lowered, (), tuple(value.buffer for _, value in streamed))]
+    return [make_node(infeed, lowered, (), tuple(value.buffer for _, value in own_parameters))]
 
 
 def _receive(module: Module, parameters: list[Values]) -> list[Node]:

@@ -61,8 +61,8 @@ def compile_program(
     def build() -> DeviceProgram:
         recompute = options.recompute if deployment is None else deployment.recompute
         with spans.span("simplify", "compile", program=module.name):
-            simplified = simplified_step(module, recompute=recompute)
-        return compile_simplified(simplified, options, plans, samples_per_run, deployment)
+            step = simplified_step(module, recompute=recompute)
+        return compile_simplified(step, options, plans, samples_per_run, deployment)
 
     def shared() -> DeviceProgram:
         if store is None:
@@ -104,9 +104,9 @@ def compile_simplified(
 
 def simplified_step(module: Module, *, recompute: bool) -> Module:
     """Returns a traced step, simplified, with its checkpoints if it recomputes activations."""
-    for source, recomputes, simplified in tuple(_simplified):
+    for source, recomputes, step in tuple(_simplified):
         if source is module and recomputes == recompute:
-            return simplified
+            return step
     mark = marks.with_checkpoints if recompute else marks.without_checkpoints
     result = simplify(mark(module))
     _simplified[:] = [(module, recompute, result), *_simplified[:1]]

@@ -95,11 +95,11 @@ class PlannerOverrides:
             ),
         )
 
-    def over(self, configured: PlannerOptions) -> PlannerOptions:
+    def over(self, defaults: PlannerOptions) -> PlannerOptions:
         """Returns the options where these say nothing, and else these."""
         given = {name: getattr(self, name) for name in self.__slots__}
         return dataclasses.replace(
-            configured, **{name: value for name, value in given.items() if value is not None}
+            defaults, **{name: value for name, value in given.items() if value is not None}
         )
 
 

@@ -263,16 +263,16 @@ def idle_options(config: OptionTree) -> Mapping[str, str]:
         return bool(option_value(config, name) != table[name].default)
 
     return {
-        name: declared.needs
-        for name, declared in option_declarations(OptionTree)
-        if declared.needs and is_set(name) and not is_set(declared.needs)
+        name: option.needs
+        for name, option in option_declarations(OptionTree)
+        if option.needs and is_set(name) and not is_set(option.needs)
     }
 
 
 def _without_effect(config: OptionTree) -> tuple[str, ...]:
     """Returns the options that differ from their defaults and do nothing here."""
     table = attribute_table(OptionTree)
-    idle = {name for name, declared in option_declarations(OptionTree) if not declared.effect}
+    idle = {name for name, option in option_declarations(OptionTree) if not option.effect}
     names = [name for name, value in option_values(config) if name in idle]
     non_defaults = [name for name in names if option_value(config, name) != table[name].default]
     keys = [

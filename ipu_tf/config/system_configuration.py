@@ -192,9 +192,9 @@ def borrowed_device(device: DeviceConfiguration) -> Iterator[None]:
 
 def device_configuration() -> DeviceConfiguration:
     """Returns the installed device configuration, or the default one with a single IPU."""
-    borrowed = _LOAN.get()
-    if borrowed is not None:
-        return borrowed
+    loan = _LOAN.get()
+    if loan is not None:
+        return loan
     with _SYSTEM.lock:
         installation = _SYSTEM.installation
     return _default() if installation is None else installation.device

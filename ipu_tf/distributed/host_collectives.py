@@ -133,14 +133,14 @@ def sent(value: tf.Tensor, job: Communicator, root: int, name: str) -> tf.Tensor
 
     def send(array: np.ndarray[Any, Any]) -> Any:
         # Sessions call this where tensors have no values.
-        packed = tf.make_tensor_proto(array, value.dtype).SerializeToString()
+        message = tf.make_tensor_proto(array, value.dtype).SerializeToString()
         call = CollectiveCall(
             kind="broadcast",
             name=name,
             dtype=value.dtype.name,
             shape=str(list(np.shape(array))),
         )
-        received = TensorProto.FromString(job.broadcast(call, packed, root))
+        received = TensorProto.FromString(job.broadcast(call, message, root))
         return tf.make_ndarray(received)
 
     return _called(send, value, value.shape)

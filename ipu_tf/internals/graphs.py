@@ -178,8 +178,8 @@ def variable_spec(handle: tf.Tensor) -> tf.TensorSpec:
     handle of a session's graph has it in the graph.
     """
     data = handle._handle_data if is_eager(handle) else get_resource_handle_data(handle)
-    described = data.shape_and_type[0]
-    return tf.TensorSpec(tf.TensorShape(described.shape), tf.as_dtype(described.dtype))
+    handle_data = data.shape_and_type[0]
+    return tf.TensorSpec(tf.TensorShape(handle_data.shape), tf.as_dtype(handle_data.dtype))
 
 
 def function_in(graph: tf.Graph, name: str) -> tf.types.experimental.AtomicFunction | None:

@@ -32,8 +32,8 @@ class KerasIdentity:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The stock method names type(self), which pickle would not find under its name.
-        reduced: Any = super().__reduce__()
-        restore, arguments = reduced
+        reduction: Any = super().__reduce__()
+        restore, arguments = reduction
         return getattr(self.__class__, restore.__name__), arguments
 
 

@@ -125,8 +125,8 @@ class _Reader:
             return self.key(value)
         if "__getattr__" in vars(value):
             raise NoKey(name)
-        used = sorted(_attributes(function.__code__) & vars(value).keys())
-        return _Same(value), tuple((one, self.key(vars(value)[one])) for one in used)
+        names = sorted(_attributes(function.__code__) & vars(value).keys())
+        return _Same(value), tuple((one, self.key(vars(value)[one])) for one in names)
 
     def of_class(self, value: type) -> Hashable:
         own = {name for name, part in vars(value).items() if isinstance(part, types.FunctionType)}

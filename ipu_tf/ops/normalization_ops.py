@@ -171,10 +171,12 @@ def _normalized(
     # The axis of the channels becomes two: the groups, and the channels of a group.
     two = [per_group, groups] if is_strided else [groups, per_group]
     groups_axis = axis + 1 if is_strided else axis
-    grouped = tf.reshape(tf.cast(inputs, tf.float32), [*shape[:axis], *two, *shape[axis + 1 :]])
+    groups_of_channels = tf.reshape(
+        tf.cast(inputs, tf.float32), [*shape[:axis], *two, *shape[axis + 1 :]]
+    )
     axes = [number for number in range(1, len(shape) + 1) if number != groups_axis]
-    mean, variance = tf.nn.moments(grouped, axes, keepdims=True)
-    normalized = (grouped - mean) * tf.math.rsqrt(variance + epsilon)
+    mean, variance = tf.nn.moments(groups_of_channels, axes, keepdims=True)
+    normalized = (groups_of_channels - mean) * tf.math.rsqrt(variance + epsilon)
     return tf.reshape(normalized, shape)
 
 

@@ -44,12 +44,12 @@ def _part(x: tf.Tensor, size: int, reduction: str, name: str) -> tf.Tensor:
     if length is None:
         raise ValueError(f"reduce_scatter takes tensors of rank 1. Received: shape {x.shape}.")
     extent = -(-length // size)
-    padded = tf.pad(x, [[0, extent * size - length]])
+    parts = tf.pad(x, [[0, extent * size - length]])
     if reduction == LOCAL:
         index = replica_context.replica_index() % size
-        return tf.gather(tf.reshape(padded, [size, extent]), index, name=name)
+        return tf.gather(tf.reshape(parts, [size, extent]), index, name=name)
     if size == 1:
         return tf.identity(tf.square(x) if reduction == "square_add" else x, name=name)
     return collective(
-        padded, kind="reduce-scatter", size=size, shape=[extent], name=name, reduction=reduction
+        parts, kind="reduce-scatter", size=size, shape=[extent], name=name, reduction=reduction
     )

@@ -110,9 +110,9 @@ def _copied(
     run = tf.maximum(writer - 1, 0)
     source = tf.gather(src_offsets, run) + rows - tf.gather(dst_offsets, run)
     source_rows = tf.gather(src, tf.clip_by_value(source, 0, src.shape[0] - 1))
-    unused = tf.zeros_like(dst) if zero_unused else dst
+    rest = tf.zeros_like(dst) if zero_unused else dst
     mask = tf.reshape(writer > 0, (-1, *(1,) * (dst.shape.rank - 1)))
-    return tf.where(mask, source_rows, unused)
+    return tf.where(mask, source_rows, rest)
 
 
 def _check_rows(op: str, dst: tf.Tensor, src: tf.Tensor) -> None:

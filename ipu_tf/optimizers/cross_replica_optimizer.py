@@ -46,9 +46,9 @@ class CrossReplicaOptimizer(IpuOptimizer):
     ) -> tf.Operation:
         """Returns an operation that updates the variables, by the same values on all replicas."""
         # In a strategy, optimizers of TensorFlow 1 sum over the replicas what they apply.
-        summed = replica_context.num_replicas() if tf.distribute.has_strategy() else 1
+        replicas = replica_context.num_replicas() if tf.distribute.has_strategy() else 1
         means = [
-            (None if mean is None else mean * tf.constant(1 / summed, mean.dtype), var)
+            (None if mean is None else mean * tf.constant(1 / replicas, mean.dtype), var)
             for mean, var in apply_cross_replica_op(grads_and_vars)
         ]
         return super().apply_gradients(means, global_step, name)

@@ -58,9 +58,9 @@ class CollectiveCall:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def of(cls, packed: bytes) -> CollectiveCall:
+    def of(cls, message: bytes) -> CollectiveCall:
         """Returns the call of such bytes."""
-        return cls(**json.loads(packed))
+        return cls(**json.loads(message))
 
 
 def check_equal(calls: Mapping[int, CollectiveCall]) -> None:

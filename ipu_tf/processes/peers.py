@@ -72,9 +72,9 @@ class Peers:
         self._orders[tuple(members)] += 1
         names = f"instances {members[0]} to {members[-1]}"
         call = dataclasses.replace(call, order=order, replicas=call.replicas or names)
-        packed = call.packed()
+        description = call.packed()
         others = [peer for peer in members if peer != self.rank]
-        self._tell(_CALL + struct.pack("<q", len(packed)) + packed + own, others)
+        self._tell(_CALL + struct.pack("<q", len(description)) + description + own, others)
         self._wait(lambda: self._first_missing(others), call)
         came = {peer: self._calls[peer].popleft() for peer in others}
         came[self.rank] = (call, own)

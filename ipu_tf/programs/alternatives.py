@@ -94,7 +94,7 @@ def _proportions(
     """
     options = replanning.source.step.options
     shares = [each.available_memory_proportion for each in (options.conv, options.matmul)]
-    fitting, too_large = (min(shares), None) if now.fits else (None, max(shares))
+    least, too_large = (min(shares), None) if now.fits else (None, max(shares))
     share = _LARGEST_SHARE if now.fits else _LEAST_SHARE
     for _ in range(1 + _HALVINGS):
         new_options = _planning(replanning, available_memory_proportion=share)
@@ -104,11 +104,11 @@ def _proportions(
             fits = program is not None and program.fits
             advice = _poplar_options("availableMemoryProportion", str(share))
             yield from _alternative("available_memory_proportion", advice, program)
-        fitting, too_large = (share, too_large) if fits else (fitting, share)
-        if fitting is None or too_large is None:
+        least, too_large = (share, too_large) if fits else (least, share)
+        if least is None or too_large is None:
             return
-        share = round((fitting + too_large) / 2, 2)
-        if share in (fitting, too_large):
+        share = round((least + too_large) / 2, 2)
+        if share in (least, too_large):
             return
 
 

@@ -43,19 +43,19 @@ class BatchSearch:
         """Returns the samples to try next; None if the search has ended."""
         if len(self._programs) > _MOST_TRIES:
             return None
-        fitting = max((n for n, p in self._programs.items() if p.fits), default=0)
+        most = max((n for n, p in self._programs.items() if p.fits), default=0)
         too_many = min((n for n, p in self._programs.items() if not p.fits), default=None)
         if len(self._programs) == 1:
-            samples = self._first // 2 if fitting == 0 else self._first_guess()
+            samples = self._first // 2 if most == 0 else self._first_guess()
         else:
-            samples = _round(self._prediction(fitting, too_many))
+            samples = _round(self._prediction(most, too_many))
             if too_many is None:
                 # A prediction that is known already is a little too small.
-                samples = min(max(samples, _next_round(fitting)), _GROWTH * fitting)
-            elif not fitting < samples < too_many:
-                samples = _round((fitting + too_many) // 2)
+                samples = min(max(samples, _next_round(most)), _GROWTH * most)
+            elif not most < samples < too_many:
+                samples = _round((most + too_many) // 2)
         samples = min(samples, self._most)
-        return samples if samples and samples not in self._programs and samples > fitting else None
+        return samples if samples and samples not in self._programs and samples > most else None
 
     def _first_guess(self) -> int:
         """Returns the samples with which the fullest tile is full if all that passes grows."""
@@ -66,10 +66,10 @@ class BatchSearch:
         samples = _round(int(self._first * (memory.limit_bytes - always) / sample_bytes + _HALF))
         return min(max(samples, _next_round(self._first)), _GROWTH * self._first)
 
-    def _prediction(self, fitting: int, too_many: int | None) -> int:
+    def _prediction(self, most: int, too_many: int | None) -> int:
         """Returns the samples with which the fullest tile is full, from the two nearest known."""
         known = sorted(self._programs)
-        near = [n for n in (fitting, too_many) if n]
+        near = [n for n in (most, too_many) if n]
         a, b = near if len(near) == 2 else known[-2:] if too_many is None else known[:2]
         bytes_a, bytes_b = _peak_bytes(self._programs[a]), _peak_bytes(self._programs[b])
         limit = self._programs[a].memory.limit_bytes

@@ -108,12 +108,12 @@ def _in_their_old_places(notify: Notify) -> Iterator[None]:
 def _moved_names(notify: Notify) -> Iterator[None]:
     """Makes names of TensorFlow's own modules known where they were."""
     del notify  # The functions are TensorFlow's own.
-    with contextlib.ExitStack() as added:
+    with contextlib.ExitStack() as stack:
         for former, module, names in MOVED:
             for name in names:
                 if not hasattr(former, name):
                     setattr(former, name, getattr(module, name))
-                    added.callback(delattr, former, name)
+                    stack.callback(delattr, former, name)
         yield
 
 

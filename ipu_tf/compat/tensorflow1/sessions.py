@@ -34,14 +34,14 @@ def _wrap(stock: Callable[..., None]) -> Callable[..., None]:
             own.CopyFrom(config)
         own.allow_soft_placement = True
         stock(session, target, graph, own)
-        placed = [op.name for op in session.graph.get_operations() if is_ipu(op.device)]
-        if placed:
+        names = [op.name for op in session.graph.get_operations() if is_ipu(op.device)]
+        if names:
             _LOG.warning(
                 "%d operations of the session's graph are placed on an IPU, outside of a program: "
                 "'%s', ... They run on the host by TensorFlow's own kernels, and no report counts "
                 "them. Let ipu_compiler.compile make their program.",
-                len(placed),
-                placed[0],
+                len(names),
+                names[0],
             )
 
     return make

@@ -33,10 +33,12 @@ def run(module: Module) -> Module:
     callers: dict[str, Instruction] = {}
     update_layers: dict[str, dict[int, str]] = {module.entry: _updated_results(module)}
     for name in programs(module):
-        attributed = _attributed(computations[name], callers.get(name), update_layers.get(name, {}))
-        computations[name] = attributed
-        read_by = attributed.users
-        for instruction in attributed:
+        computation = _attributed(
+            computations[name], callers.get(name), update_layers.get(name, {})
+        )
+        computations[name] = computation
+        read_by = computation.users
+        for instruction in computation:
             for callee in instruction.computations:
                 callers.setdefault(callee, instruction)
                 if instruction.phase == "update":

@@ -74,8 +74,8 @@ def _dynamic_slice(instruction: Instruction, by_name: Defined) -> Instruction | 
     whole, part = by_name[source.operands[0]].type, instruction.type
     operands = source.operands
     if isinstance(whole, Array) and isinstance(part, Array) and whole.elements == part.elements:
-        reshaped = instruction.replace(opcode="reshape", operands=operands, attributes={})
-        return _reshape(reshaped, by_name)
+        reshape = instruction.replace(opcode="reshape", operands=operands, attributes={})
+        return _reshape(reshape, by_name)
     return instruction.replace(opcode="broadcast", operands=operands, attributes=source.attributes)
 
 

@@ -199,8 +199,8 @@ class _Assigner:
                 if user.phase == phase and user.name in limits
             ]
             if own and self._is_tied(instruction):
-                allowed = [place for place in own if not after or place <= min(after)]
-                limits[instruction.name] = (allowed or own[:1])[-1]
+                places = [place for place in own if not after or place <= min(after)]
+                limits[instruction.name] = (places or own[:1])[-1]
             elif after:
                 limits[instruction.name] = min(after)
         return limits

@@ -232,16 +232,16 @@ def _reduction_cycles(step: Cut, deployment: Deployment, wiring: Wiring, sums: i
         wiring: The IPUs.
         sums: Most sums over whole variables that an IPU makes of sums over shares.
     """
-    summed = _most_bytes(gradients(step.module), step, deployment)
+    gradient_bytes = _most_bytes(gradients(step.module), step, deployment)
     parts = deployment.offload.update_parts(deployment.replicas)
     kept_parts = deployment.offload.weight_parts(deployment.replicas)
     if parts == 1:
-        return wiring.all_reduce_cycles(summed)
+        return wiring.all_reduce_cycles(gradient_bytes)
     group = ReplicaGroup(replicas=parts)
     others = ReplicaGroup(replicas=deployment.replicas // parts, stride=parts)
     gathering = ReplicaGroup(replicas=parts // kept_parts, stride=kept_parts)
-    cycles = wiring.reduce_scatter_cycles(summed, group)
-    cycles += wiring.all_reduce_cycles(ceil_div(summed, parts), others)
+    cycles = wiring.reduce_scatter_cycles(gradient_bytes, group)
+    cycles += wiring.all_reduce_cycles(ceil_div(gradient_bytes, parts), others)
     cycles += wiring.all_reduce_cycles(_SUM_BYTES * sums, group)
     new_weights = [
         instruction.name

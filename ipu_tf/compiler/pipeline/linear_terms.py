@@ -74,9 +74,9 @@ def terms(whole: Term) -> tuple[Term, ...]:
         return tuple(term for operand in operands for term in terms(operand))
     if opcode in ("convert", "negate") and operands:
         return tuple(_with(whole, operands, 0, term) for term in terms(operands[0]))
-    scaled = [place for place, operand in enumerate(operands) if not operand.is_scalar]
-    if opcode == "multiply" and len(scaled) == 1:
-        (place,) = scaled
+    arrays = [place for place, operand in enumerate(operands) if not operand.is_scalar]
+    if opcode == "multiply" and len(arrays) == 1:
+        (place,) = arrays
         return tuple(_with(whole, operands, place, term) for term in terms(operands[place]))
     return (whole,)
 

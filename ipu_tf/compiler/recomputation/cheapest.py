@@ -96,9 +96,9 @@ def _of_one_ipu(compiled: Compile, search: CheckpointSearch) -> list[Choice]:
             choices[layers] = Choice(recompute=True, checkpoints=layers, program=program)
         return choices[layers]
 
-    fitting = [share for share in _SHARES if choice(share).program.fits]
-    if fitting:
-        low, high = fitting[-1], min((s for s in _SHARES if s > fitting[-1]), default=1.0)
+    shares = [share for share in _SHARES if choice(share).program.fits]
+    if shares:
+        low, high = shares[-1], min((s for s in _SHARES if s > shares[-1]), default=1.0)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (middle, high) if choice(middle).program.fits else (low, middle)

@@ -91,10 +91,10 @@ def largest_execution(steps: int, limit: int, *, of_update: int) -> int:
 
 def _advice(steps: int, per_execution: int, use: DataUse, *, of_update: int) -> str:
     """Returns what to change so that executions of whole updates divide an epoch."""
-    fitting = largest_execution(steps, max(per_execution, of_update), of_update=of_update)
-    if fitting:
+    largest = largest_execution(steps, max(per_execution, of_update), of_update=of_update)
+    if largest:
         return (
-            f"Compile with steps_per_execution={fitting}, or pass another `{use.steps_argument}`."
+            f"Compile with steps_per_execution={largest}, or pass another `{use.steps_argument}`."
         )
     return (
         f"Executions of this model have a multiple of {of_update} steps: provide a multiple of "
@@ -121,8 +121,8 @@ def within_limit(schedule: EpochSteps, use: DataUse, *, of_update: int) -> tuple
     if (steps, epochs) != (schedule.steps, use.epochs):
         run, all_steps = steps * epochs, schedule.steps * use.epochs
         trial.note_cut(logger, f"{use.subject} runs {run} of {all_steps} steps", limit)
-    fitting = largest_execution(steps, longest, of_update=of_update)
-    return EpochSteps(steps=steps, steps_per_execution=fitting), epochs
+    largest = largest_execution(steps, longest, of_update=of_update)
+    return EpochSteps(steps=steps, steps_per_execution=largest), epochs
 
 
 def _steps_of_replica(batches: int | None, use: DataUse) -> int:

@@ -56,13 +56,13 @@ def reason(
         begins: Path of the first layer of each stage.
         notes: The assumptions.
     """
-    best, fitting = candidates[0], [one for one in candidates if one.fits]
+    best, fits = candidates[0], [one for one in candidates if one.fits]
     lines = [
         f"Model '{model}': {name_of(best)}: {_speed(best)}.",
-        f"It is the fastest of {len(fitting)} that fit, of {len(candidates)} that were compiled.",
+        f"It is the fastest of {len(fits)} that fit, of {len(candidates)} that were compiled.",
     ]
-    if len(fitting) > 1:
-        lines.append(f"Next is {name_of(fitting[1])}: {_against(fitting[1], best)}.")
+    if len(fits) > 1:
+        lines.append(f"Next is {name_of(fits[1])}: {_against(fits[1], best)}.")
     if even.split == "even" and even is not best:
         lines.append(f"The best even split is {name_of(even)}: {_against(even, best)}.")
     if len(begins) > 1:

@@ -108,11 +108,11 @@ class ExecutionFunction:
         """Runs `steps` steps on equal parts of one batch; returns as above."""
         return self._run(split_batch(batch, steps, self._replicas), steps)
 
-    def _run(self, stacked: TensorStructure, steps: int) -> Results:
-        spec = batch_spec(stacked, outer_axes=1 if self._replicas == 1 else 2)
+    def _run(self, batches: TensorStructure, steps: int) -> Results:
+        spec = batch_spec(batches, outer_axes=1 if self._replicas == 1 else 2)
         function = self._jit_function if self._runs_jitted(spec, steps) else self._stack_function
         with self._span(steps):
-            return function(stacked, tf.constant(steps))
+            return function(batches, tf.constant(steps))
 
     def _span(self, steps: int) -> contextlib.AbstractContextManager[None]:
         return spans.span("execute", "execution", program=self._program, steps=steps)

@@ -124,14 +124,14 @@ class EngineChoice:
             steps: Steps that are requested now, in addition to earlier requests.
         """
         self._steps += steps
-        jitted = not self._against and self._steps >= self._break_even_steps
-        if jitted != self._last_choice:
-            self._say(jitted)
-        self._last_choice = jitted
-        return jitted
+        is_jitted = not self._against and self._steps >= self._break_even_steps
+        if is_jitted != self._last_choice:
+            self._say(is_jitted)
+        self._last_choice = is_jitted
+        return is_jitted
 
-    def _say(self, jitted: bool) -> None:
-        if jitted:
+    def _say(self, is_jitted: bool) -> None:
+        if is_jitted:
             logger.info("The loop around '%s' is compiled by XLA.", self._name)
             return
         few = (

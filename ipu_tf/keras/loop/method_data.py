@@ -219,14 +219,14 @@ class MethodData:
         prepare: Callable[[Data, DataUse], Data],
         use: DataUse,
     ) -> Data:
-        prepared = prepare(data, use)
-        if prepared.conversions:
+        data_of_ipu = prepare(data, use)
+        if data_of_ipu.conversions:
             self._warn_once(
                 model,
                 "the IPU has no 64-bit types, so data is converted, after a check that it fits: %s",
-                "; ".join(prepared.conversions),
+                "; ".join(data_of_ipu.conversions),
             )
-        return prepared
+        return data_of_ipu
 
     def _warn_once(self, model: StatefulModel, message: str, *arguments: object) -> None:
         """Logs a warning, once for the model."""

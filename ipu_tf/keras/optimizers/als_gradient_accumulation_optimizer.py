@@ -169,8 +169,8 @@ class ALSGradientAccumulationOptimizer(
         """
         if not self.built:
             self.build(list(trainable_variables or ()))
-        unscaled = self.als_optimizer.unscaled(grads, captured_grads, captured_counts)
-        self.inner_optimizer.apply(unscaled, trainable_variables)
+        gradients = self.als_optimizer.unscaled(grads, captured_grads, captured_counts)
+        self.inner_optimizer.apply(gradients, trainable_variables)
 
     def apply_gradients(
         self,

@@ -90,8 +90,8 @@ class ALSOptimizer(ALSOptimizerBody, keras.optimizers.LossScaleOptimizer):
         """
         if not self.built:
             self.build(list(trainable_variables or ()))
-        unscaled = self.unscaled(grads, captured_grads, captured_counts)
-        self.inner_optimizer.apply(unscaled, trainable_variables)
+        gradients = self.unscaled(grads, captured_grads, captured_counts)
+        self.inner_optimizer.apply(gradients, trainable_variables)
 
     def apply_gradients(
         self,

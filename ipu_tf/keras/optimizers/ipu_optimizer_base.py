@@ -203,12 +203,12 @@ def floating_dtype(dtype: DType) -> tf.DType:
         ValueError: It is another dtype.
     """
     try:
-        parsed = tf.as_dtype(dtype)
+        type_ = tf.as_dtype(dtype)
     except TypeError:
-        parsed = None
-    if parsed not in (tf.float16, tf.float32):
+        type_ = None
+    if type_ not in (tf.float16, tf.float32):
         raise ValueError(f"The dtype must be tf.float16 or tf.float32. Received: {dtype!r}.")
-    return parsed
+    return type_
 
 
 def slot_dtype_name(dtype: DType | None) -> str | None:

@@ -66,7 +66,7 @@ def export_model(
         # As `predict` gives it: in a tuple, structures are not taken for inputs and targets.
         return ((batch,) if tree.is_nested(structure) else batch,), {}
 
-    served = ServedStep(
+    step = ServedStep(
         step=step_of_loop(model, "predict_step"),
         arguments=arguments,
         signature=StepSignature(specs=specs),
@@ -75,7 +75,7 @@ def export_model(
     )
     strategy = model.distribute_strategy
     with strategy.scope():  # The `call` of a model may open pipeline stages.
-        return export_step(served, export_dir, strategy=strategy, **steps_and_names)
+        return export_step(step, export_dir, strategy=strategy, **steps_and_names)
 
 
 def _specs(model: StatefulModel, batch_size: int | None) -> SpecStructure:

@@ -56,8 +56,8 @@ def trace_training(
         # A scope cannot be inside another one, and the caller may be in the model's.
         strategy = model.distribute_strategy
         specs = step_specs.input_specs(model, batch_size, inputs)
-        with strategy.scope(), placeholder_variables(), trainable(model, ours=False) as traced:
-            traced_model, notes = traced
+        with strategy.scope(), placeholder_variables(), trainable(model, ours=False) as step:
+            traced_model, notes = step
             data = training_data(traced_model, specs, targets, batch_size)
             DeviceStep(strategy, adapter_of(traced_model), accumulation).trace(data)
     return steps[0], notes

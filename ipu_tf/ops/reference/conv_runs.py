@@ -35,12 +35,12 @@ class FieldRuns:
                 columns, columns_inside = self._columns(ranges["field_columns"], kernel_column)
                 under_kernel = image[:, :, rows[:, None], columns[None, :]]
                 weights = kernel[:, kernel_row, kernel_column]
-                formed = (rows_inside[:, None] & columns_inside)[..., None]
+                is_inside = (rows_inside[:, None] & columns_inside)[..., None]
                 yield [
                     Tap(
                         left=under_kernel[..., i, None],
                         right=weights[:, None, None, None, i],
-                        formed=formed,
+                        formed=is_inside,
                     )
                     for i in ranges["in_channels"]
                 ]

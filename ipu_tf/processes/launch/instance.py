@@ -122,10 +122,10 @@ class _Supervisor:
 
     def _pin(self) -> int:
         """Takes this instance's share of the host's cores; returns their number."""
-        allowed = os.sched_getaffinity(0)
+        cores = os.sched_getaffinity(0)
         if not self._description.pins_cores:
-            return len(allowed)
-        share = share_of_cores(allowed, *self._description.of_host())
+            return len(cores)
+        share = share_of_cores(cores, *self._description.of_host())
         os.sched_setaffinity(0, share)
         return len(share)
 

@@ -167,18 +167,18 @@ def mpi_command(
         return [mpi.path, *count, *hosts, *arguments.words, *instance]
     hosts = ["--host", ",".join(f"{host}:{per_host}" for host in options.hosts)]
     # Instances share out the cores themselves, also where they are more than the cores.
-    placed = ["--oversubscribe", "--bind-to", "none"]
+    placement = ["--oversubscribe", "--bind-to", "none"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        placed.append("--allow-run-as-root")
+        placement.append("--allow-run-as-root")
     script_names = {
         word.partition("=")[0]
         for option, word in itertools.pairwise(arguments.words)
         if option == "-x"
     }
     variables = [word for name in _forwarded() if name not in script_names for word in ("-x", name)]
-    used = hosts if options.hosts else []
-    words = [word for word in arguments.words if word not in placed]
-    return [mpi.path, *count, *used, *placed, *variables, *words, *instance]
+    host_words = hosts if options.hosts else []
+    words = [word for word in arguments.words if word not in placement]
+    return [mpi.path, *count, *host_words, *placement, *variables, *words, *instance]
 
 
 def _forwarded() -> list[str]:

@@ -205,11 +205,11 @@ def input_types(steps: Iterable[Step], tile_ops: Iterable[TileOp]) -> Iterator[t
         steps: The steps.
         tile_ops: The contractions the program was traced with: steps of earlier files have no type.
     """
-    traced = {op.name: op.shape.dtype for op in tile_ops}
+    dtypes = {op.name: op.shape.dtype for op in tile_ops}
     for step in steps:
         dtype = step.dtype
         if not dtype and step.plan is not None:
-            dtype = traced.get(own_name(step.op_name), "")
+            dtype = dtypes.get(own_name(step.op_name), "")
         yield step, dtype or "float32"
 
 

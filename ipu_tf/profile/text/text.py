@@ -120,8 +120,8 @@ def gain_lines(insight: Insight, device: DeviceProgram) -> Iterator[str]:
 def _indented(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         if _LABELLED.match(line):
-            wrapped = textwrap.wrap(line, _width(), subsequent_indent=" " * _LABEL)
-            yield from (f"  {part}" for part in wrapped)
+            pieces = textwrap.wrap(line, _width(), subsequent_indent=" " * _LABEL)
+            yield from (f"  {part}" for part in pieces)
         else:
             yield f"  {line}" if line else line
 

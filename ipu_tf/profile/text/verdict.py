@@ -80,7 +80,7 @@ def limit_of(device: DeviceProgram) -> tuple[str, float]:
     """Returns the activity that takes most of the time of a replica's IPUs, and its share."""
     shares = figures.cycle_shares(device)
     ipus = 1 if device.in_step else len(device.ipus)
-    streamed = sum(figures.moved_cycles(stage.streamed, device) for stage in device.stages)
+    stream_cycles = sum(figures.moved_cycles(stage.streamed, device) for stage in device.stages)
     late = sum(figures.moved_cycles(stage.waiting, device) for stage in device.stages)
     from_host = not device.streaming_bytes
     bubble_cycles = device.timeline.bubble_share * device.timeline.cycles * ipus
@@ -91,7 +91,7 @@ def limit_of(device: DeviceProgram) -> tuple[str, float]:
         "host": shares.host + late * from_host,
         "bubble": bubble_cycles,
         "all-reduce": device.all_reduce_cycles * ipus,
-        "streaming": streamed + late * (not from_host),
+        "streaming": stream_cycles + late * (not from_host),
     }
     bound = max(cycles_of_kinds, key=lambda kind: cycles_of_kinds[kind])
     return bound, min(1.0, cycles_of_kinds[bound] / max(1, device.cycles * ipus))

@@ -29,9 +29,9 @@ def message(number: int, *fields: bytes) -> bytes:
 def _varint(value: int) -> bytes:
     """Returns an integer of at most 64 bits, seven bits a byte, the low ones first."""
     rest = value & ((1 << _BITS) - 1)
-    encoded = bytearray()
+    data = bytearray()
     while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
+        data.append(rest & 0x7F | 0x80)
         rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    data.append(rest)
+    return bytes(data)

@@ -114,10 +114,10 @@ def _with_carried_inputs(
     """Returns a region that takes what it carries on, even if its own ops do not read it."""
     input_ids = {id(tensor) for tensor in region.inputs}
     results = {id(tensor) for tensor in region.outputs}
-    unread = [
+    inputs = [
         tensor for tensor, after in carried if id(after) in results and id(tensor) not in input_ids
     ]
-    return dataclasses.replace(region, inputs=(*region.inputs, *unread))
+    return dataclasses.replace(region, inputs=(*region.inputs, *inputs))
 
 
 def _with_carried(module: Module, region: TracedRegion, results: Mapping[int, tf.Tensor]) -> Module:

@@ -24,20 +24,20 @@ def prepare(
     attrs: Mapping[str, tf.compat.v1.AttrValue],
 ) -> dict[str, tf.compat.v1.AttrValue]:
     """Returns the attributes to create a call with, so that its functions run as tile ops."""
-    prepared = dict(attrs)
+    attributes = dict(attrs)
     has_records = tracer.snapshots is not None and tracer.snapshots.records
     is_ordered = tracer.draws_random_bits or tracer.moves_feeds or has_records
     if op_type in LOOPS and (is_ordered or replica_context.num_replicas() > 1):
         # Overlapping iterations would draw from their streams, use feeds, record results, and meet
         # other replicas, in no fixed order.
-        prepared["parallel_iterations"] = AttrValue(i=1)
+        attributes["parallel_iterations"] = AttrValue(i=1)
     arguments = inputs[CALLS[op_type] :]
     for key, value in attrs.items():
         names = [function.name for function in functions_of(value)]
         twins = [retracing.twin_name(tracer, graph, name, arguments) for name in names]
         if twins != names:
-            prepared[key] = _renamed(value, twins)
-    return prepared
+            attributes[key] = _renamed(value, twins)
+    return attributes
 
 
 def _renamed(value: Any, names: Sequence[str]) -> Any:

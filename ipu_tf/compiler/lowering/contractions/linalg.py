@@ -122,12 +122,12 @@ def _panel_stages(
     target = context.target
     share = ceil_div(lines * batch, where.tiles)
     # Columns still to change: half of the block, on average.
-    scaled = vertex_costs.elementwise("divide", share, dtype, target)
+    division = vertex_costs.elementwise("divide", share, dtype, target)
     subtracted = vertex_costs.elementwise("subtract", share * ceil_div(block, 2), dtype, target)
     column = Placement(elements=block, element_bytes=where.element_bytes)
     times = blocks * block
     return (
-        ComputeStage(name="scale column", where=where, vertex=scaled, times=times),
+        ComputeStage(name="scale column", where=where, vertex=division, times=times),
         ComputeStage(
             name="subtract column",
             where=where,

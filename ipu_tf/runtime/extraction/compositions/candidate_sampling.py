@@ -35,7 +35,7 @@ def _sampled(
     else:
         ends = tf.constant(np.cumsum(shares)[:-1], tf.float32)
         sampled = tf.searchsorted(ends, tf.random.uniform([count]), side="right")
-        expected = tf.constant(shares * count, tf.float32)
-        samples = sampled, tf.gather(expected, true_classes), tf.gather(expected, sampled)
+        counts = tf.constant(shares * count, tf.float32)
+        samples = sampled, tf.gather(counts, true_classes), tf.gather(counts, sampled)
     sampled, of_labels, of_sampled = samples
     return tf.cast(sampled, tf.int64), of_labels, of_sampled
