@@ -22,7 +22,7 @@ def cross_replica_sum(
     Args:
         x: A tensor.
         replica_group_size: Number of consecutive replicas that form a group with a sum of its own;
-            it divides the number of replicas. None adds up all replicas.
+            it divides the number of replicas. None and 0 add up all replicas.
         name: Name of the operation.
 
     Raises:
@@ -42,7 +42,7 @@ def cross_replica_mean(
     Args:
         x: A tensor.
         replica_group_size: Number of consecutive replicas that form a group with a mean of its own;
-            it divides the number of replicas. None takes the mean of all replicas.
+            it divides the number of replicas. None and 0 take the mean of all replicas.
         name: Name of the operation.
 
     Raises:
@@ -70,7 +70,8 @@ def assume_equal_across_replicas(
 def _all_reduce(
     x: Any, replica_group_size: int | None, reduction: str, op: str, name: str | None
 ) -> tf.Tensor:
-    size = group_size(replica_group_size, op=op, argument="replica_group_size")
+    # The vendor's operations take 0 for all.
+    size = group_size(replica_group_size or None, op=op, argument="replica_group_size")
     x = tf.convert_to_tensor(x)
     if size == 1:
         return tf.identity(x, name=name or op)

@@ -48,10 +48,12 @@ def test_sums_and_means_of_groups(strategy, dtype):
         pairs = cross_replica_ops.cross_replica_sum(x, replica_group_size=2)
         single = cross_replica_ops.cross_replica_sum(x, replica_group_size=1)
         mean = cross_replica_ops.cross_replica_mean(4 * x, replica_group_size=2)
-        return tf.stack([whole, pairs, single, mean])
+        of_all = cross_replica_ops.cross_replica_mean(4 * x, replica_group_size=0)
+        return tf.stack([whole, pairs, single, mean, of_all])
 
     groups = x.reshape(2, 2, 3).sum(1).repeat(2, 0)
-    expected = np.stack([np.tile(x.sum(0), (4, 1)), groups, x, 2 * groups], axis=1)
+    total = np.tile(x.sum(0), (4, 1))
+    expected = np.stack([total, groups, x, 2 * groups, total], axis=1)
     np.testing.assert_array_equal(run(strategy, program, x), expected)
 
 
