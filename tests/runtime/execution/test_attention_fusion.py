@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUStrategy
+from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops.kernels import library
 from ipu_tf.runtime.execution import fusion
 from tests.ops.tile_cases import normals
@@ -98,6 +98,18 @@ UNJOINED = {
 @pytest.mark.parametrize("name", UNJOINED)
 def test_other_products_stay(strategy, name):
     function = traced(strategy, UNJOINED[name], operands_of(5, 3, 4)[:2])
+    assert "IpuTransposedMatMul" not in live_types(function)
+
+
+def test_products_that_round_by_chance_stay():
+    cfg = IPUConfig()
+    cfg.floating_point_behaviour.esr = config.StochasticRoundingBehaviour.ON
+    cfg.configure_ipu_system()
+    try:
+        own = IPUStrategy(enable_keras_extensions=False)
+        function = traced(own, ORDERS["operands"], operands_of(5, 3, 4, "float16")[:2])
+    finally:
+        config.reset_ipu_configuration()
     assert "IpuTransposedMatMul" not in live_types(function)
 
 
