@@ -27,6 +27,7 @@ class Transformer:
         width: Channels of a token.
         heads: Heads of the attention.
         dropout: Rate of dropout of attention weights and of the results of sub-layers.
+        hidden_dropout: Whether the hidden values of the perceptron are dropped at that rate, too.
         norm_first: Whether a norm is before each sub-layer, instead of after each sum.
         causal: Whether tokens see only earlier ones.
         approximate_gelu: Whether the perceptron's GELU is the one with tanh.
@@ -36,6 +37,7 @@ class Transformer:
     width: int
     heads: int
     dropout: float = 0.1
+    hidden_dropout: bool = False
     norm_first: bool = False
     causal: bool = False
     approximate_gelu: bool = False
@@ -81,6 +83,8 @@ class Transformer:
     def _perceptron(self, x: Any, name: str) -> Any:
         hidden = layers.Dense(_MLP_FACTOR * self.width, name=f"{name}_mlp_1")(x)
         hidden = Gelu(self.approximate_gelu, name=f"{name}_gelu")(hidden)
+        if self.hidden_dropout and self.dropout:
+            hidden = layers.Dropout(self.dropout, name=f"{name}_hidden_dropout")(hidden)
         return layers.Dense(self.width, name=f"{name}_mlp_2")(hidden)
 
 

@@ -1,7 +1,8 @@
 """Vision transformers: ViT-B/16.
 
 Source: Dosovitskiy et al., "An Image is Worth 16x16 Words", arXiv 2010.11929, table 1; pre-training
-has a classification head of one hidden layer with tanh (section 3.1).
+has a classification head of one hidden layer with tanh (section 3.1); dropout is after every dense
+layer but those of queries, keys and values (appendix B.1).
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ def vit_b16(
     """
     inputs = pixels(image_size)
     encoder = Transformer(
-        width=width, heads=heads, dropout=dropout, norm_first=True, epsilon=_NORM_EPSILON
+        width=width,
+        heads=heads,
+        dropout=dropout,
+        hidden_dropout=True,
+        norm_first=True,
+        epsilon=_NORM_EPSILON,
     )
     blocks: list[Block] = [("patches", lambda images: _patches(images, image_size, width, dropout))]
     blocks += encoder.layers(depth)

@@ -83,3 +83,10 @@ def test_compiled_networks_have_their_optimizer_and_loss():
     assert isinstance(
         zoo.compiled("vit_b16", optimizer="adam", **small).optimizer, keras.optimizers.Adam
     )
+
+
+def test_dropout_of_vision_transformers_follows_every_dense_layer_but_the_projections():
+    model = zoo.vit_b16(image_size=32, depth=1, width=8, heads=2)
+    dropped = {layer.name for layer in model.layers if isinstance(layer, keras.layers.Dropout)}
+    of_layer = {"0_attention_dropout", "0_hidden_dropout", "0_mlp_dropout"}
+    assert dropped == {"patches_dropout"} | of_layer
