@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from itertools import count, takewhile
 
@@ -22,6 +23,9 @@ from ipu_tf.planner.shapes import ConvShape, MatMulShape, OpShape
 _SQUARE_STEP = 128
 """The search tries square matmuls in steps of this many rows. Published sizes (CIT 5.1) are
 multiples of it."""
+
+_ALONE = dataclasses.replace(CURRENT, arrivals=False)
+"""For products that are measured alone, with operands where plans want them."""
 
 
 def amp_vertex(record: MeasuredPoint, target: Target) -> PredictionOutcome:
@@ -176,7 +180,7 @@ def _planned(shape: MatMulShape | ConvShape, target: Target, partials: str) -> P
     Raises:
         CannotPredict: No plan fits.
     """
-    release = FIRST if target.chip == "gc2" else CURRENT
+    release = FIRST if target.chip == "gc2" else _ALONE
     try:
         return plan_op(shape, target, partials=partials, release=release)
     except PlanDoesNotFit as error:

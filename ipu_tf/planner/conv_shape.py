@@ -195,6 +195,19 @@ class ConvShape:
             return ("in_channels", "kernel_rows", "kernel_columns")
         return ("batch", "field_rows", "field_columns")
 
+    def pieces(self, units: Block) -> tuple[Count | None, Count | None]:
+        """Returns the elements of inputs that lie side by side on other tiles and on a plan's.
+
+        They are all features of a pixel, which tiles hold in whole vectors. The filter of a forward
+        pass is None: its variable lies as the plan wants it.
+        """
+        del units
+        left, right = self.channels, self.in_channels + self.out_channels - self.channels
+        if self.pass_ == "forward":
+            return self.groups * left, None
+        is_filter = self.pass_ == "filter_gradient"
+        return self.groups * left, self.groups * (right if is_filter else self.out_channels)
+
     def operands(self, block: Block) -> Operands:
         """Returns the elements that a tile holds for a block: halo included, skipped pixels not."""
         images = block["batch"] * block["groups"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipu_tf.machine.contractions import ContractionWork
+from ipu_tf.machine.cost import Count
 from ipu_tf.planner.shape_terms import Block, Family, Operands, check_at_least, check_dtype
 
 
@@ -123,6 +124,13 @@ class MatMulShape:
         """Returns that a block reads one block of the left input, and no more than its elements."""
         del block
         return 1, 1.0
+
+    def pieces(self, units: Block) -> tuple[Count | None, Count | None]:
+        """Returns the elements of inputs that lie side by side on other tiles and on a plan's.
+
+        Nothing is known of the program: the right input may be a gradient.
+        """
+        return units["reduction"], units["columns"]
 
     def operands(self, block: Block) -> Operands:
         """Returns the elements that a tile holds for a block."""

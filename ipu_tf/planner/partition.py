@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from ipu_tf.machine.cost import Count, ceil_div
+import numpy as np
+
+from ipu_tf.machine.cost import Count, Counts, as_counts, ceil_div
 
 
 def partition(n: int, parts: int, grain: int = 1) -> tuple[tuple[int, int], ...]:
@@ -42,3 +44,13 @@ def largest_part(n: Count, parts: Count, grain: int = 1) -> Count:
     """
     size = ceil_div(ceil_div(n, grain), parts) * grain
     return size - (size > n) * (size - n)
+
+
+def cut_unit(n: int, parts: Count, grain: Count = 1) -> Counts:
+    """Returns a number of which the extent and all borders between parts are multiples.
+
+    It is the largest one where single elements may be cut. Works on integers and on arrays.
+    """
+    units = as_counts(ceil_div(n, grain))
+    together = np.where(units % parts == 0, units // parts, 1)
+    return np.asarray(np.gcd(np.where(as_counts(parts) == 1, n, together * grain), n))

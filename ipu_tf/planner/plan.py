@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+import numpy as np
+
 from ipu_tf.machine.contractions import METHODS
-from ipu_tf.machine.cost import ceil_div
+from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.vertices.broadcasts import FEATURE_GROUP
 from ipu_tf.planner.partition import largest_part, partition
 from ipu_tf.planner.shapes import (
@@ -39,6 +41,7 @@ __all__ = [
     "PlanDoesNotFit",
     "check_parts",
     "cut_grain",
+    "cut_grains",
     "largest_block",
     "partial_dtype",
     "partition",
@@ -240,14 +243,20 @@ def cut_grain(name: str, shape: OpShape, plan: Plan) -> int:
     far as these divide the extent (poplibs, getOutChansPerGroup). A plan of more parts than there
     are such groups cuts smaller ones.
     """
+    return int(cut_grains(name, shape, plan.method, plan.grain, plan.splits[name]))
+
+
+def cut_grains(name: str, shape: OpShape, method: str, grain: int, parts: Count) -> Count:
+    """Returns the same for so many parts: an integer, or an array with one entry per plan."""
     if name == shape.grained_split:
-        return plan.grain
-    features = "rows" if METHODS[plan.method].swapped else shape.column_split
-    if name != features or not plan.method.startswith(_AMP):
+        return grain
+    features = "rows" if METHODS[method].swapped else shape.column_split
+    if name != features or not method.startswith(_AMP):
         return 1
-    group = math.gcd(FEATURE_GROUP, shape.extents[name])
-    while ceil_div(shape.extents[name], group) < plan.splits[name]:
-        group //= 2
+    extent = shape.extents[name]
+    group: Count = math.gcd(FEATURE_GROUP, extent)
+    for _ in range(FEATURE_GROUP.bit_length() - 1):
+        group = np.where(ceil_div(extent, group) < parts, group // 2, group)
     return group
 
 

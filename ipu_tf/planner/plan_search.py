@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.machine.cost import as_counts
+from ipu_tf.machine.cost import Counts, as_counts
 from ipu_tf.machine.target import Target
+from ipu_tf.planner.arrivals import ranked_cycles
 from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.plan import PlanDoesNotFit
 from ipu_tf.planner.plan_blocks import scratch_bytes
@@ -114,6 +115,11 @@ class PlanSearch:
             return np.inf
         return self._best.cycles * (1 + self._release.cycle_backoff)
 
+    def _cycles(self, plans: Candidates) -> Counts:
+        """Returns the cycles by which the release ranks plans."""
+        price = ranked_cycles if self._release.arrivals else plan_cost
+        return as_counts(price(self._shape, plans, self._target))
+
     def _of_interest(
         self, plans: Candidates
     ) -> tuple[Candidates, NDArray[np.int64], NDArray[np.int64]]:
@@ -150,7 +156,7 @@ class PlanSearch:
             )
 
     def _keep_best(self, plans: Candidates, needed_bytes: NDArray[np.int64]) -> None:
-        cycles = as_counts(plan_cost(self._shape, plans, self._target))
+        cycles = self._cycles(plans)
         depth = as_counts(plans.tile_parts(self._shape.reduction_splits))
         tiles = as_counts(plans.tiles)
         outermost = (as_counts(-parts) for parts in plans.splits.values())
@@ -186,7 +192,7 @@ class PlanSearch:
         order = order[needed_bytes[order] < best.needed_bytes]
         for start in range(0, len(order), _PRICED_FIRST):
             indices = order[start : start + _PRICED_FIRST]
-            cycles = plan_cost(self._shape, plans.take(indices), self._target)
+            cycles = self._cycles(plans.take(indices))
             within = np.flatnonzero(cycles <= self._most_cycles)
             if len(within):
                 index = int(indices[within[0]])

@@ -24,6 +24,7 @@ class Release:
         methods: The methods that it knows, keys of `METHODS`.
         stepped: Roles of the extents that may be split into serial steps.
         even: Roles of the extents whose serial steps must all have the same size.
+        arrivals: Whether plans rank with the cycles of operands that arrive from elsewhere.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Release:
     methods: frozenset[str] = frozenset(METHODS)
     stepped: frozenset[Role] = ROLES
     even: frozenset[Role] = frozenset()
+    arrivals: bool = True
 
     def __post_init__(self) -> None:
         if self.cycle_backoff < 0:
@@ -72,6 +74,8 @@ FIRST = Release(
     # number.
     stepped=frozenset({"output"}),
     even=frozenset({"output"}),
+    # What was measured had its operands where the plan wants them.
+    arrivals=False,
 )
 """As the first public SDKs (1.x), from when the planner chooses serial splits itself: without them
 no square matmul of 1,600 rows fits a GC2, and 2,944 were measured."""

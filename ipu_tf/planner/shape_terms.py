@@ -86,6 +86,12 @@ class PlannedShape(Protocol):
     def halo(self, block: Block) -> tuple[int, float]:
         """Returns how many blocks of the left input one block reads, and their elements."""
 
+    def pieces(self, units: Block) -> tuple[Count | None, Count | None]:
+        """Returns the elements of inputs that lie side by side on other tiles and on a plan's.
+
+        None for an input that needs not come from other tiles.
+        """
+
     def operands(self, block: Block) -> Operands:
         """Returns the elements that a tile holds for a block."""
 

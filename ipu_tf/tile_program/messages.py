@@ -74,7 +74,9 @@ def unknown_met(tiles: int) -> int:
 def common_run(source: Placement, destination: Placement) -> int:
     """Returns the elements that lie side by side on tiles of both placements of a tensor.
 
-    Of layouts that only have a name nothing is known; all elements of a tile then count as a run.
+    Where the placements cut rows in different parts, it is the unit of both cuts: a part of an odd
+    number of elements leaves every other row of some tile at an odd place. Of layouts that only
+    have a name nothing is known; all elements of a tile then count as a run.
     """
     one, other = source.cut, destination.cut
     if one is None or other is None:
@@ -87,19 +89,23 @@ def common_run(source: Placement, destination: Placement) -> int:
     pairs = zip(parts[0][0].axes, parts[1][0].axes, strict=True)
     for axis, along in reversed(list(pairs)):
         own_extent = min(axis.part_elements, along.part_elements)
-        run *= own_extent
         if own_extent < axis.extent:
-            break
+            is_alike = (axis.parts, axis.grain) == (along.parts, along.grain)
+            return run * (own_extent if is_alike else math.gcd(axis.unit, along.unit))
+        run *= own_extent
     return run
 
 
 def _own_run(layout: BlockLayout) -> int:
-    """Returns the elements of a layout that lie side by side on a tile."""
+    """Returns the elements of a layout that lie side by side on a tile.
+
+    Rows that are cut come in units of the cut.
+    """
     run = 1
     for axis in reversed(layout.axes):
-        run *= axis.part_elements
         if axis.part_elements < axis.extent:
-            break
+            return run * (axis.unit if len(layout.axes) > 1 else axis.part_elements)
+        run *= axis.part_elements
     return run
 
 

@@ -114,7 +114,7 @@ def _rearranged_cycles(source: Placement, destination: Placement) -> int:
     if run >= whole:
         return 0
     size = source.element_bytes
-    return vertices.rearranged_cycles(whole * size, run * size)
+    return int(vertices.rearranged_cycles(whole * size, run * size))
 
 
 def to_all(source: Placement, tiles: int) -> Traffic:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.machine.cost import Count, as_counts, ceil_div
+from ipu_tf.machine.cost import Count, Counts, as_counts, ceil_div
 from ipu_tf.machine.dtypes import dtype_bytes
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.vertex import VECTOR_BYTES, Vertex, vertex
@@ -38,7 +38,7 @@ _REARRANGED_CYCLES_PER_BYTE = 0.44
 """The same regression for pieces of whole vectors."""
 
 
-def rearranged_cycles(moved_bytes: int, piece_bytes: int) -> int:
+def rearranged_cycles(moved_bytes: Count, piece_bytes: Count) -> Counts:
     """Returns the cycles in which a tile packs and unpacks a tensor that changes its layout.
 
     poplibs' regression over random changes of layout; its intercept is the exchange's own start.
@@ -47,9 +47,9 @@ def rearranged_cycles(moved_bytes: int, piece_bytes: int) -> int:
         moved_bytes: Bytes of the tile.
         piece_bytes: Bytes that lie side by side both before and after.
     """
-    piece = np.asarray(max(1, piece_bytes))
+    piece = np.maximum(1, piece_bytes)
     rate = np.maximum(_copy_cycles_per_byte(piece, moved_bytes), _REARRANGED_CYCLES_PER_BYTE)
-    return int(np.ceil(moved_bytes * rate))
+    return np.asarray(np.ceil(moved_bytes * rate), dtype=np.int64)
 
 
 def copy(elements: Count, dtype: str, target: Target, *, piece_elements: Count = 0) -> Vertex:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.machine.cost import as_counts, ceil_div
-from ipu_tf.planner.partition import partition
+from ipu_tf.planner.partition import cut_unit, partition
 
 LINEAR = "linear"
 """The layout of even pieces of the row-major order, one piece per tile."""
@@ -63,6 +63,14 @@ class Axis:
     def held(self) -> int:
         """Elements at the fullest coordinate."""
         return min(self.extent, self.part_elements * self.steps)
+
+    @property
+    def unit(self) -> int:
+        """Elements of which its end and all borders between parts are multiples.
+
+        Of 197 elements in 3 parts it is 1: two parts have 66, the third has 65.
+        """
+        return int(cut_unit(self.extent, self.parts, self.grain))
 
     @property
     def is_even(self) -> bool:

@@ -11,6 +11,7 @@ import math
 from functools import lru_cache
 
 from ipu_tf.machine.cost import ceil_div
+from ipu_tf.planner.arrivals import LEAST_PIECE_BYTES
 from ipu_tf.planner.plan import Plan, cut_grain
 from ipu_tf.planner.shapes import DTYPE_BYTES, OpShape
 from ipu_tf.tile_program.layouts.layout import Axis, BlockLayout, Layout
@@ -18,10 +19,9 @@ from ipu_tf.tile_program.layouts.layout_form import blocks
 
 _CACHED_LAYOUTS = 1 << 12
 
-_LEAST_PIECE_BYTES = {"left": 128, "right": 256, "result": 16}
-"""Bytes of an operand below which it is not spread further, so that exchange code stays short
-(poplibs 3.4, mapActivationsOrWeights: activations 128, weights 256), and of a result (a vector of
-its reduction)."""
+_LEAST_PIECE_BYTES = {**LEAST_PIECE_BYTES, "result": 16}
+"""Bytes of an operand below which it is not spread further, and of a result (a vector of its
+reduction)."""
 
 PlanDimension = tuple[int, tuple[str, ...]]
 """An extent and the splits of a plan that cut it, the outermost first."""

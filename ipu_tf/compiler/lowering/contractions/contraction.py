@@ -23,6 +23,7 @@ from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.option_plans import plan_of
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
+from ipu_tf.planner.arrivals import is_viewed
 from ipu_tf.planner.plan import Plan, largest_block
 from ipu_tf.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.planner.plan_memory import PlanMemory, plan_memory
@@ -39,7 +40,6 @@ from ipu_tf.tile_program.traffic import NOTHING, Traffic, met_by, move
 _FLOPS_PER_PRODUCT = 2
 _CACHED_PLANS = 1 << 12
 _SIDES = ("left", "right")
-_MOST_READERS_OF_A_VIEW = 7
 _WORD_BYTES = 4
 
 
@@ -57,19 +57,22 @@ def contraction(
     layout = plan_layout(instruction, array, "result", shape, plan)
     result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
     traffic, messages = NOTHING, _partial_messages(shape, plan)
+    transposed = transpositions(instruction, operands, context)
     for number, operand in enumerate(operands):
         source_array = operand_array(instruction, number, context)
         layout = plan_layout(instruction, source_array, _SIDES[number], shape, plan)
         home = _home(operand, layout, min(plan.tiles, context.target.tiles))
         operand_traffic = _fetched(move(operand, home), number, shape)
-        if operand_traffic.rearranged_cycles and _is_viewed(number, shape, plan):
+        if number in transposed and transposed[number].by_elements:
+            operand_traffic = dataclasses.replace(operand_traffic, rearranged_cycles=0)
+        elif operand_traffic.rearranged_cycles and _is_viewed(number, shape, plan):
             operand_traffic = dataclasses.replace(
                 operand_traffic, rearranged_cycles=_viewed_cycles(operand, home, operand_traffic)
             )
         traffic += operand_traffic
         messages += _operand_messages(operand, home, number, shape, plan)
     memory = _memory(shape, plan, context.target)
-    transposition_steps = supersteps(transpositions(instruction, operands, context), context.target)
+    transposition_steps = supersteps([one.stage for one in transposed.values()], context.target)
     products_of_plan = _supersteps(shape, plan, result.first_tile, traffic, context.target)
     return LoweredInstruction(
         supersteps=(*transposition_steps, *products_of_plan),
@@ -149,15 +152,9 @@ def _home(operand: Placement, layout: Layout, tiles: int) -> Placement:
 
 
 def _is_viewed(number: int, shape: OpShape, plan: Plan) -> bool:
-    """Returns whether tiles fetch an operand of another layout piece by piece from where it lies.
-
-    poplibs rearranges an operand first only if more tiles than these read each element, or in a
-    filter gradient (Convolution.cpp, inViewMaxBroadcastDests and inputRearrangementIsExpensive).
-    """
-    if shape.pass_ == "filter_gradient":
-        return False
-    readers = shape.right_shared_by if number else shape.left_shared_by
-    return _tile_parts(plan, readers) <= _MOST_READERS_OF_A_VIEW
+    """Returns whether tiles fetch an operand of another layout from where it lies."""
+    shared_by = shape.right_shared_by if number else shape.left_shared_by
+    return bool(is_viewed(shape, _tile_parts(plan, shared_by)))
 
 
 def _fetched(traffic: Traffic, number: int, shape: OpShape) -> Traffic:

@@ -10,7 +10,8 @@ copy; convolutions charge theirs in their plans.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import DotDimensions, Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
@@ -31,14 +32,28 @@ _BLOCK = 4
 """Rows and columns that the vertex transposes at once (poplin, Transpose2d)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transposition:
+    """The transposition of an operand.
+
+    Attributes:
+        stage: What tiles compute.
+        by_elements: Whether it moves element by element. Such a copy also puts together what comes
+            in odd pieces.
+    """
+
+    stage: ComputeStage
+    by_elements: bool
+
+
 def transpositions(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> list[ComputeStage]:
-    """Returns a stage for every operand of a dot that is transposed first."""
+) -> Mapping[int, Transposition]:
+    """Returns the transpositions of a dot's operands, by operand."""
     if instruction.opcode != "dot":
-        return []
+        return {}
     numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
-    stages = []
+    found = {}
     for index, summed in enumerate((numbers.lhs_contracting, numbers.rhs_contracting)):
         array = operand_array(instruction, index, context)
         if not summed or operands[index].repeats is not None:
@@ -46,9 +61,11 @@ def transpositions(
         rows = math.prod(array.dims[axis] for axis in _last_neighbours(summed))
         columns = _innermost(instruction, index, max(summed), context)
         if min(rows, columns) > 1:
-            vertex = _transpose(operands[index], rows, columns, array.dtype, context.target)
-            stages.append(ComputeStage(name="transpose", where=operands[index], vertex=vertex))
-    return stages
+            by_elements = bool(rows % _BLOCK or columns % _BLOCK)
+            vertex = _transpose(operands[index], array.dtype, context.target, by_elements)
+            stage = ComputeStage(name="transpose", where=operands[index], vertex=vertex)
+            found[index] = Transposition(stage=stage, by_elements=by_elements)
+    return found
 
 
 def _last_neighbours(axes: Sequence[int]) -> list[int]:
@@ -89,12 +106,10 @@ def _same_border(dims: Sequence[int], axis: int, before: Sequence[int]) -> int:
     return 0
 
 
-def _transpose(
-    where: Placement, rows: int, columns: int, dtype: str, target: Target
-) -> vertices.Vertex:
+def _transpose(where: Placement, dtype: str, target: Target, by_elements: bool) -> vertices.Vertex:
     """Returns the cost of a tile that transposes its share of an operand."""
     elements = where.tile_elements
-    if rows % _BLOCK or columns % _BLOCK:
+    if by_elements:
         return vertices.copy(elements, dtype, target, piece_elements=1)
     blocks = ceil_div(elements, _BLOCK * _BLOCK)
     return vertices.transpose(_BLOCK * blocks, _BLOCK, dtype, target)

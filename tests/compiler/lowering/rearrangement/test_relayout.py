@@ -92,3 +92,17 @@ def test_long_pieces_move_by_what_divides_them(row, rate):
     assert common_run(by_rows, by_columns) == row
     expected = rate * by_columns.tile_elements * 2
     assert move(by_rows, by_columns).rearranged_cycles == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("features", "parts", "grain", "unit"),
+    [(197, 3, 1, 1), (198, 3, 1, 66), (196, 3, 1, 1), (196, 3, 16, 4), (768, 5, 16, 16)],
+)
+def test_an_odd_part_breaks_the_rows_of_all(features, parts, grain, unit):
+    cut = lying(Axis(extent=16), Axis(extent=features, parts=parts, grain=grain))
+    assert common_run(lying(Axis(extent=16, parts=4), Axis(extent=features)), cut) == unit
+
+
+def test_rows_that_are_cut_alike_move_in_their_parts():
+    cut = Axis(extent=197, parts=3)
+    assert common_run(lying(Axis(extent=16, parts=4), cut), lying(Axis(extent=16), cut)) == 66
