@@ -1,4 +1,4 @@
-// Joined chains of element-wise ops of optimizers: IpuScaledDifference and IpuAdamStep.
+// Joined chains of element-wise ops: IpuScaledDifference and IpuAdamStep of optimizers, IpuGelu and IpuGeluGrad.
 #include "../core/elements/chains.h"
 
 #include "absl/strings/str_cat.h"
@@ -66,6 +66,39 @@ class AdamStepKernel : public PairKernel {
   }
 };
 
+class GeluKernel : public NamedKernel {
+ public:
+  explicit GeluKernel(OpKernelConstruction* context) : NamedKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("approximate", &approximate_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor& x = context->input(0);
+    Tensor* y = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &y));
+    Gelu(x.flat<float>().data(), approximate_, y->flat<float>().data(), x.NumElements(), ActiveKernels(),
+         ParallelOf(context));
+  }
+
+ private:
+  bool approximate_ = false;
+};
+
+class GeluGradKernel : public PairKernel {
+ public:
+  explicit GeluGradKernel(OpKernelConstruction* context) : PairKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("approximate", &approximate_));
+  }
+
+ protected:
+  void Run(OpKernelContext* context, const float* x, const float* dy, float* dx, int64_t count) const override {
+    GeluGradient(x, dy, approximate_, dx, count, ActiveKernels(), ParallelOf(context));
+  }
+
+ private:
+  bool approximate_ = false;
+};
+
 REGISTER_OP("IpuScaledDifference")
     .Input("a: T")
     .Input("b: T")
@@ -86,8 +119,27 @@ REGISTER_OP("IpuAdamStep")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("RealDiv of Mul of mean and a scalar, and of AddV2 of Sqrt of square and a scalar.");
 
+REGISTER_OP("IpuGelu")
+    .Input("x: T")
+    .Output("y: T")
+    .Attr("T: {float}")
+    .Attr("approximate: bool = false")
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("A Gaussian error linear unit of x, of Erfc; if `approximate`, of Tanh.");
+
+REGISTER_OP("IpuGeluGrad")
+    .Input("x: T")
+    .Input("dy: T")
+    .Output("dx: T")
+    .Attr("T: {float}")
+    .Attr("approximate: bool = false")
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("The gradient of IpuGelu.");
+
 REGISTER_KERNEL_BUILDER(Name("IpuScaledDifference").Device(DEVICE_CPU), ScaledDifferenceKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuAdamStep").Device(DEVICE_CPU), AdamStepKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuGelu").Device(DEVICE_CPU), GeluKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuGeluGrad").Device(DEVICE_CPU), GeluGradKernel);
 
 }  // namespace
 }  // namespace ipu_tf

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../../ops/core/elements/chains.h"
 #include "../../ops/core/elements/dropout.h"
 #include "../../ops/core/elements/normalization.h"
 #include "../../ops/core/elements/pool.h"
@@ -350,6 +351,84 @@ TEST(SoftmaxAndItsGradientAreThoseOfDoubles) {
       CHECK_CLOSE(dropped, wanted_dropped, tolerance);
       CHECK_CLOSE(dx, wanted_dx, tolerance);
       CHECK_CLOSE(plain_dx, wanted_plain, tolerance);
+    }
+  }
+}
+
+TEST(LayerNormalizationIsOfEachRow) {
+  // Of 300 columns, 54 rows are a block.
+  const ChannelRows shapes[] = {{1, 7}, {7, 16}, {5, 33}, {3, 64}, {131, 300}};
+  for (const Kernels* kernels : KernelTables()) {
+    for (const ChannelRows& s : shapes) {
+      const Context context(std::string(kernels->name) + " rows " + std::to_string(s.rows) + " columns " +
+                            std::to_string(s.channels));
+      const size_t size = s.rows * s.channels;
+      const std::vector<float> x = Numbers(size, 1), dy = Numbers(size, 2), added = Numbers(size, 3);
+      const std::vector<float> gamma = Numbers(s.channels, 4), beta = Numbers(s.channels, 5);
+      const double columns = static_cast<double>(s.channels);
+      std::vector<double> mean(s.rows), variance(s.rows), inverse(s.rows), sum(s.rows), dot(s.rows);
+      for (size_t i = 0; i < size; ++i) mean[i / s.channels] += x[i] / columns;
+      for (size_t i = 0; i < size; ++i) variance[i / s.channels] += std::pow(x[i] - mean[i / s.channels], 2) / columns;
+      for (int64_t r = 0; r < s.rows; ++r) inverse[r] = 1.0 / std::sqrt(variance[r] + 0.01);
+      for (size_t i = 0; i < size; ++i) {
+        const double scaled = static_cast<double>(dy[i]) * gamma[i % s.channels];
+        sum[i / s.channels] += scaled;
+        dot[i / s.channels] += scaled * (x[i] - mean[i / s.channels]);
+      }
+      std::vector<double> wanted_y(size), wanted_dx(size), wanted_dgamma(s.channels), wanted_dbeta(s.channels);
+      for (size_t i = 0; i < size; ++i) {
+        const size_t r = i / s.channels, c = i % s.channels;
+        const double normal = (x[i] - mean[r]) * inverse[r];
+        wanted_y[i] = normal * gamma[c] + beta[c];
+        wanted_dx[i] = inverse[r] * (static_cast<double>(dy[i]) * gamma[c] - sum[r] / columns -
+                                     normal * inverse[r] * dot[r] / columns) +
+                       added[i];
+        wanted_dgamma[c] += normal * dy[i];
+        wanted_dbeta[c] += dy[i];
+      }
+
+      std::vector<float> y(size), dx(size), means(s.rows), inverses(s.rows), dgamma(s.channels), dbeta(s.channels);
+      LayerNorm(
+          {s.rows, s.channels, x.data(), gamma.data(), beta.data(), 0.01f, y.data(), means.data(), inverses.data()},
+          *kernels, Parallel{});
+      CHECK_CLOSE(y, wanted_y, std::vector<double>(size, 2e-5));
+      CHECK_CLOSE(means, mean, std::vector<double>(s.rows, 1e-6));
+      CHECK_CLOSE(inverses, inverse, std::vector<double>(s.rows, 2e-5));
+      const float* const all_added[] = {added.data()};
+      LayerNormGradient({s.rows, s.channels, x.data(), dy.data(), gamma.data(), means.data(), inverses.data(),
+                         all_added, 1, dx.data(), dgamma.data(), dbeta.data()},
+                        *kernels, Parallel{});
+      CHECK_CLOSE(dx, wanted_dx, std::vector<double>(size, 2e-4));
+      const std::vector<double> near_sums(s.channels, 2e-5 * static_cast<double>(s.rows));
+      CHECK_CLOSE(dgamma, wanted_dgamma, near_sums);
+      CHECK_CLOSE(dbeta, wanted_dbeta, near_sums);
+    }
+  }
+}
+
+TEST(GaussianErrorLinearUnitsAreThoseOfTheLibrary) {
+  std::vector<float> x;
+  for (int i = -2003; i <= 2003; ++i) x.push_back(static_cast<float>(i) * 0.01f);
+  const std::vector<float> dy(x.size(), 1.0f);
+  for (const Kernels* kernels : KernelTables()) {
+    for (const bool approximate : {false, true}) {
+      const Context context(std::string(kernels->name) + (approximate ? " by tanh" : " by erf"));
+      std::vector<double> wanted_y, wanted_dx, near;
+      for (const double v : x) {
+        const double u = std::sqrt(2.0 / M_PI) * (v + 0.044715 * v * v * v);
+        const double share = approximate ? 0.5 * (1.0 + std::tanh(u)) : 0.5 * std::erfc(-v / std::sqrt(2.0));
+        const double slope = approximate ? 0.5 * (1.0 - std::pow(std::tanh(u), 2)) * std::sqrt(2.0 / M_PI) *
+                                               (1.0 + 3.0 * 0.044715 * v * v)
+                                         : std::exp(-0.5 * v * v) / std::sqrt(2.0 * M_PI);
+        wanted_y.push_back(v * share);
+        wanted_dx.push_back(share + v * slope);
+        near.push_back(5e-7 * std::max(1.0, std::abs(v)));
+      }
+      std::vector<float> y(x.size()), dx(x.size());
+      Gelu(x.data(), approximate, y.data(), static_cast<int64_t>(x.size()), *kernels, Parallel{});
+      GeluGradient(x.data(), dy.data(), approximate, dx.data(), static_cast<int64_t>(x.size()), *kernels, Parallel{});
+      CHECK_CLOSE(y, wanted_y, near);
+      CHECK_CLOSE(dx, wanted_dx, near);
     }
   }
 }

@@ -27,9 +27,10 @@ logger = logging.getLogger(__name__)
 _TILE_OPS = frozenset(
     {
         "IpuAdamStep", "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuColumnDots",
-        "IpuEinsum", "IpuIndexCheck", "IpuMatMul", "IpuMatMulBias", "IpuMoments",
-        "IpuNonfiniteReplay", "IpuNormGradient", "IpuScaleShift", "IpuScaledDifference",
-        "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad", "IpuTransposedMatMul",
+        "IpuEinsum", "IpuGelu", "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad",
+        "IpuMatMul", "IpuMatMulBias", "IpuMoments", "IpuNonfiniteReplay", "IpuNormGradient",
+        "IpuScaleShift", "IpuScaledDifference", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad",
+        "IpuSoftmaxGrad", "IpuTransposedMatMul",
     }
 )  # fmt: skip
 

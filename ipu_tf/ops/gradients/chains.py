@@ -1,4 +1,4 @@
-"""Gradients of the joined loops of recurrent layers, of sums over segments, and of softmax.
+"""Gradients of joined loops of recurrent layers, segment sums, softmax, layer norms and GELUs.
 
 A tape needs them if it records a function that was traced, and joined, before. They are those of
 the ops that were joined. Importing this module registers them with TensorFlow.
@@ -14,8 +14,12 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 
 @tf.RegisterGradient("IpuGatherRows")
 @tf.RegisterGradient("IpuGatherSegmentSum")
+@tf.RegisterGradient("IpuGelu")
+@tf.RegisterGradient("IpuGeluGrad")
 @tf.RegisterGradient("IpuGru")
 @tf.RegisterGradient("IpuGruGrad")
+@tf.RegisterGradient("IpuLayerNorm")
+@tf.RegisterGradient("IpuLayerNormGrad")
 @tf.RegisterGradient("IpuLstm")
 @tf.RegisterGradient("IpuLstmGrad")
 @tf.RegisterGradient("IpuSegmentSum")

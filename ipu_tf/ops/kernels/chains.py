@@ -14,6 +14,7 @@ from ipu_tf.internals.tensorflow import NodeDef, op_def_registry
 _RENAMED: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("ExpandDims", "dim"): "axis",
+        ("Mean", "reduction_indices"): "axis",
         ("Split", "split_dim"): "axis",
         ("Sum", "reduction_indices"): "axis",
     }

@@ -11,6 +11,7 @@ A new joined op needs an entry in `JOINED`; a test compares the table with the l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -220,6 +221,91 @@ def _softmax_dropout_gradient(chain: Chain) -> Sequence[str]:
     return [_gradient_of_softmax(chain, y, _dropped(chain, dy, kept, scale))]
 
 
+def _layer_norm(chain: Chain) -> Sequence[str]:
+    x, gamma, beta, epsilon = chain.inputs
+    axes = _last(chain)
+    mean = chain.add("Mean", x, axes, keep_dims=True)
+    squares = chain.add("SquaredDifference", x, _stopped(chain, mean))
+    variance = chain.add("Mean", squares, axes, keep_dims=True)
+    inverse = chain.add("Rsqrt", chain.add("AddV2", variance, epsilon))
+    slope = chain.add("Mul", inverse, gamma)
+    offset = chain.add("Sub", beta, chain.add("Mul", mean, slope))
+    return [chain.add("AddV2", chain.add("Mul", x, slope), offset), mean, inverse]
+
+
+def _layer_norm_gradient(chain: Chain) -> Sequence[str]:
+    x, dy, gamma, mean, inverse, *added = chain.inputs
+    axes = _last(chain)
+    rank = chain.attribute("rank").i
+    rows = chain.constant(list(range(rank - chain.attribute("axes").i)), tf.int32)
+    shape = chain.add("Shape", gamma, out_type=tf.int32)
+    distance = chain.add("Sub", x, mean)
+    scaled = chain.add("Mul", dy, gamma)
+    dot = chain.add("Mean", chain.add("Mul", scaled, distance), axes, keep_dims=True)
+    cube = chain.add("Mul", chain.add("Square", inverse), inverse)
+    deviation = chain.add("Sub", x, _stopped(chain, mean))
+    by_variance = chain.add("Mul", deviation, chain.add("Mul", dot, cube))
+    share = chain.add("Mean", scaled, axes, keep_dims=True)
+    by_mean = chain.add("Mul", chain.add("Sub", scaled, share), inverse)
+    dx = chain.add("Sub", by_mean, by_variance)
+    for tensor in added:
+        dx = chain.add("AddV2", dx, tensor)
+    of_gamma = chain.add("Mul", dy, chain.add("Mul", distance, inverse))
+    sums = [chain.add("Sum", terms, rows) for terms in (of_gamma, dy)]
+    return [dx, *(chain.add("Reshape", sum_, shape, Tshape=tf.int32) for sum_ in sums)]
+
+
+def _stopped(chain: Chain, mean: str) -> str:
+    return chain.add("StopGradient", mean) if chain.attribute("stops").b else mean
+
+
+def _last(chain: Chain) -> str:
+    """Adds the numbers of the last dimensions, which are normalized."""
+    return chain.constant([-axis for axis in range(1, chain.attribute("axes").i + 1)], tf.int32)
+
+
+def _gelu(chain: Chain) -> Sequence[str]:
+    (x,) = chain.inputs
+    if chain.attribute("approximate").b:
+        share = chain.add("AddV2", _number(chain, 1.0), _tanh_of_cubic(chain, x)[0])
+    else:
+        share = chain.add("Erfc", chain.add("Mul", x, _number(chain, -math.sqrt(0.5))))
+    return [chain.add("Mul", chain.add("Mul", _number(chain, 0.5), x), share)]
+
+
+def _gelu_gradient(chain: Chain) -> Sequence[str]:
+    x, dy = chain.inputs
+    if chain.attribute("approximate").b:
+        tanh, square = _tanh_of_cubic(chain, x)
+        share = chain.add("AddV2", _number(chain, 1.0), tanh)
+        cubic = chain.add("Mul", _number(chain, 3 * _CUBIC), square)
+        slope = chain.add("AddV2", _number(chain, _LINEAR), cubic)
+        by_slope = chain.add("TanhGrad", tanh, chain.add("Mul", x, slope))
+    else:
+        share = chain.add("Erfc", chain.add("Mul", x, _number(chain, -math.sqrt(0.5))))
+        half = chain.add("Mul", _number(chain, -0.5), chain.add("Square", x))
+        bell = chain.add("Mul", _number(chain, math.sqrt(2 / math.pi)), chain.add("Exp", half))
+        by_slope = chain.add("Mul", x, bell)
+    total = chain.add("Mul", _number(chain, 0.5), chain.add("AddV2", share, by_slope))
+    return [chain.add("Mul", dy, total)]
+
+
+_LINEAR = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715 * _LINEAR
+
+
+def _tanh_of_cubic(chain: Chain, x: str) -> tuple[str, str]:
+    """Adds the tanh of a GELU by tanh; returns it and the square of x."""
+    square = chain.add("Square", x)
+    cubic = chain.add("Mul", _number(chain, _CUBIC), square)
+    factor = chain.add("AddV2", _number(chain, _LINEAR), cubic)
+    return chain.add("Tanh", chain.add("Mul", x, factor)), square
+
+
+def _number(chain: Chain, value: float) -> str:
+    return chain.constant(value, tf.float32)
+
+
 def _segment_sum(chain: Chain) -> Sequence[str]:
     return [chain.add("UnsortedSegmentSum", *chain.inputs, Tindices=tf.int32)]
 
@@ -266,6 +352,10 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuSoftmaxDropout": _softmax_dropout,
         "IpuSoftmaxDropoutGrad": _softmax_dropout_gradient,
         "IpuSoftmaxGrad": _softmax_gradient,
+        "IpuLayerNorm": _layer_norm,
+        "IpuLayerNormGrad": _layer_norm_gradient,
+        "IpuGelu": _gelu,
+        "IpuGeluGrad": _gelu_gradient,
         "IpuSegmentSum": _segment_sum,
         "IpuGatherRows": _gathered_rows,
         "IpuGatherSegmentSum": _gathered_segment_sum,

@@ -3,9 +3,10 @@
 A convolution or matmul takes in the bias and the ReLU after it, and its gradients take in those of
 bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of
 ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
-dropout, `softmax_fusion` softmax, `norm_fusion` batch normalization, `chain_fusion` updates of
-Adam, `product_fusion` transposes around batched products, `segment_fusion` sums over segments,
-`recurrent_fusion` whole loops of recurrent layers.
+dropout, `softmax_fusion` softmax, `norm_fusion` batch normalization, `layer_norm_fusion` and
+`batch_norm_of_rows` layer normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion`
+updates of Adam, `product_fusion` transposes around batched products, `segment_fusion` sums over
+segments, `recurrent_fusion` whole loops of recurrent layers.
 Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers of the
 chain's last op to it. The arithmetic of products does not change: it runs on the same rounded sums;
 normalization, softmax and the gradients of loops may add up in another order.
@@ -21,8 +22,11 @@ import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.execution import (
+    batch_norm_of_rows,
     chain_fusion,
     dropout_fusion,
+    gelu_fusion,
+    layer_norm_fusion,
     norm_fusion,
     product_fusion,
     recurrent_fusion,
@@ -50,7 +54,8 @@ def fuse(graph: FuncGraph, outputs: _T, *, loops: bool = True) -> _T:
     flat = tf.nest.flatten(outputs, expand_composites=True)
     joined = FusionGraph(graph, flat)
     for op in graph.get_operations():
-        if op.type in _RULES and (loops or op.type not in LOOPS):
+        is_joined = bool(op.outputs) and all(map(joined.is_replaced, op.outputs))
+        if op.type in _RULES and not is_joined and (loops or op.type not in LOOPS):
             _RULES[op.type](joined, op)
     flat = [joined.current(value) for value in flat]
     return cast(_T, tf.nest.pack_sequence_as(outputs, flat, expand_composites=True))
@@ -150,6 +155,9 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "GreaterEqual": dropout_fusion.fuse_mask,
         "SelectV2": _fuse_selection,
         "Mul": dropout_fusion.fuse_selection_then_product,
+        **dict.fromkeys(gelu_fusion.CURVES, gelu_fusion.fuse_gelu),
+        "Rsqrt": layer_norm_fusion.fuse_layer_norm,
+        "FusedBatchNormV3": batch_norm_of_rows.fuse_batch_norm,
         "SquaredDifference": norm_fusion.fuse_moments,
         "AddV2": norm_fusion.fuse_scale_and_shift,
         "Sum": norm_fusion.fuse_sums,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from ipu_tf.internals.graphs import create_op, replace_input
+from ipu_tf.internals.graphs import create_op, has_effects, replace_input
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.ops.kernels import joined_ops
 
@@ -35,8 +35,10 @@ class FusionGraph:
         self._outputs = {id(value) for value in outputs}
         self._replaced: dict[int, tf.Tensor] = {}
         self._uses: dict[int, list[TensorUse]] = collections.defaultdict(list)
-        for op in graph.get_operations():
+        self._places: dict[int, int] = {}
+        for place, op in enumerate(graph.get_operations()):
             self._note(op)
+            self._places.update((id(tensor), place) for tensor in op.outputs)
 
     def uses(self, tensor: tf.Tensor) -> list[TensorUse]:
         """Returns the uses of a tensor."""
@@ -46,6 +48,45 @@ class FusionGraph:
         """Returns a tensor's only use, None if it has several or leaves the graph."""
         uses = self.uses(tensor)
         return uses[0] if len(uses) == 1 and id(tensor) not in self._outputs else None
+
+    def results_of(self, tensor: tf.Tensor, op_type: str) -> list[tf.Tensor]:
+        """Returns the first results of the ops of a type that read a tensor."""
+        ops = {use.op.name: use.op for use in self.uses(tensor) if use.op.type == op_type}
+        return [op.outputs[0] for op in ops.values()]
+
+    def is_closed(self, inputs: Sequence[tf.Tensor], results: Sequence[tf.Tensor]) -> bool:
+        """Returns whether nothing else reads what is computed on the way to results.
+
+        Args:
+            inputs: Tensors at which the way begins, beside constants and integers.
+            results: Tensors at which it ends.
+        """
+        ends = {id(tensor) for tensor in (*inputs, *results)}
+        pieces: dict[str, tf.Operation] = {}
+        waiting = [tensor.op for tensor in results]
+        while waiting:
+            op = waiting.pop()
+            if op.name not in pieces and op.type != "Const":
+                pieces[op.name] = op
+                floats = (tensor for tensor in op.inputs if tensor.dtype.is_floating)
+                waiting += [tensor.op for tensor in floats if id(tensor) not in ends]
+        inner = (tensor for op in pieces.values() for tensor in op.outputs)
+        return not any(
+            self.is_output(tensor)
+            or any(
+                use.op.name not in pieces and self._is_needed(use.op) for use in self.uses(tensor)
+            )
+            for tensor in inner
+            if id(tensor) not in ends
+        )
+
+    def is_before(self, tensor: tf.Tensor, others: Sequence[tf.Tensor | None]) -> bool:
+        """Returns whether a tensor was traced before others, so that it does not depend on them.
+
+        A joined op takes the place of the tensors that it replaces. If all that it reads is before
+        all that it computes, joined ops never wait for each other.
+        """
+        return all(self._place(tensor) < self._place(each) for each in others if each is not None)
 
     def replace(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
         """Makes all readers of `tensor` read `by`, an output of a joined op."""
@@ -57,6 +98,7 @@ class FusionGraph:
         if id(tensor) in self._outputs:
             self._outputs.add(id(by))
         self._replaced[id(tensor)] = by
+        self._places[id(by)] = self._place(tensor)
 
     def is_replaced(self, tensor: tf.Tensor) -> bool:
         """Returns whether a tensor has no readers since it was replaced."""
@@ -106,6 +148,22 @@ class FusionGraph:
         )
         self._note(op)
         return op
+
+    def _is_needed(self, op: tf.Operation) -> bool:
+        """Returns whether an op has effects, or something that has, or an output, depends on it."""
+        waiting, seen = [op], {op.name}
+        while waiting:
+            op = waiting.pop()
+            if not op.outputs or has_effects(op) or any(map(self.is_output, op.outputs)):
+                return True
+            readers = [use.op for tensor in op.outputs for use in self.uses(tensor)]
+            waiting += [reader for reader in readers if reader.name not in seen]
+            seen.update(reader.name for reader in readers)
+        return False
+
+    def _place(self, tensor: tf.Tensor) -> int:
+        """Returns when a tensor was traced; what only joined ops read comes last."""
+        return self._places.get(id(tensor), len(self._places))
 
     def _note(self, op: tf.Operation) -> None:
         for index, tensor in enumerate(op.inputs):

@@ -18,7 +18,7 @@ Found = Mapping[str, tf.Tensor]
 """The tensors that names stand for."""
 
 _TYPES: Mapping[str, Sequence[str]] = MappingProxyType({"Bias": ("BiasAdd", "AddV2")})
-_COMMUTE = frozenset({"AddV2", "LogicalAnd", "Mul"})
+_COMMUTE = frozenset({"AddN", "AddV2", "LogicalAnd", "Mul"})
 
 
 def find(tensor: tf.Tensor, pattern: Pattern, known: Found) -> Found | None:
@@ -45,6 +45,8 @@ def find(tensor: tf.Tensor, pattern: Pattern, known: Found) -> Found | None:
         return _find_part(tensor, pattern, known)
     if tensor.op.type not in _TYPES.get(op_type, (op_type,)):
         return None
+    if op_type == "AddN" and len(tensor.op.inputs) != len(operands):
+        return None
     inputs = list(tensor.op.inputs)[: len(operands)]
     for order in itertools.permutations(inputs) if op_type in _COMMUTE else [inputs]:
         found: Found | None = known
@@ -70,6 +72,16 @@ def _find_row(tensor: tf.Tensor, pattern: tuple, known: Found) -> Found | None:
     if op.type != "Unpack" or op.get_attr("axis") != 0 or len(op.outputs) != count:
         return None
     return find(op.inputs[0], whole, known) if tensor.value_index == index else None
+
+
+def is_filled(tensor: tf.Tensor, value: int) -> bool:
+    """Returns whether all elements of a tensor are a value, 0 or 1."""
+    op = tensor.op
+    if op.type == "Fill":
+        return bool(tf.get_static_value(op.inputs[1]) == value)
+    if op.type == "Const":
+        return bool((tf.get_static_value(tensor) == value).all())
+    return bool(op.type == ("OnesLike" if value else "ZerosLike"))
 
 
 def _find_part(tensor: tf.Tensor, pattern: tuple, known: Found) -> Found | None:

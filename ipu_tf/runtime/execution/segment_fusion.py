@@ -10,7 +10,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph
-from ipu_tf.runtime.execution.op_patterns import find
+from ipu_tf.runtime.execution.op_patterns import find, is_filled
 
 _FEWEST_COLUMNS = 8
 """Rows of fewer columns are left to TensorFlow."""
@@ -50,7 +50,7 @@ def fuse_rows(joined: FusionGraph, op: tf.Operation) -> bool:
     if found is None or not _are_rows(found["params"]):
         return False
     ids, indices, reshaped = (found[name] for name in ("segment_ids", "indices", "kept"))
-    if not _is_filled(found["ones"], 1) or not _is_filled(found["zeros"], 0):
+    if not is_filled(found["ones"], 1) or not is_filled(found["zeros"], 0):
         return False
     fits = ids.shape == indices.shape and reshaped.shape == (*ids.shape, 1)
     if not fits or not _are_numbers(ids) or not _are_numbers(indices):
@@ -88,13 +88,3 @@ def _are_rows(tensor: tf.Tensor) -> bool:
 
 def _are_numbers(tensor: tf.Tensor) -> bool:
     return bool(tensor.dtype == tf.int32 and tensor.shape.rank == 1)
-
-
-def _is_filled(tensor: tf.Tensor, value: int) -> bool:
-    """Returns whether all elements of a tensor are a value, 0 or 1."""
-    op = tensor.op
-    if op.type == "Fill":
-        return bool(tf.get_static_value(op.inputs[1]) == value)
-    if op.type == "Const":
-        return bool((tf.get_static_value(tensor) == value).all())
-    return bool(op.type == ("OnesLike" if value else "ZerosLike"))

@@ -41,4 +41,16 @@ void AdamStep(const float* mean, const float* square, float rate, float epsilon,
   });
 }
 
+void Gelu(const float* x, bool approximate, float* y, int64_t count, const Kernels& kernels, const Parallel& parallel) {
+  ForStretches(count, ForFloats(count, parallel),
+               [&](int64_t begin, int64_t length) { kernels.gelu(x + begin, approximate, y + begin, length); });
+}
+
+void GeluGradient(const float* x, const float* dy, bool approximate, float* dx, int64_t count, const Kernels& kernels,
+                  const Parallel& parallel) {
+  ForStretches(count, ForFloats(count, parallel), [&](int64_t begin, int64_t length) {
+    kernels.gelu_gradient(x + begin, dy + begin, approximate, dx + begin, length);
+  });
+}
+
 }  // namespace ipu_tf

@@ -1,9 +1,10 @@
-// Chains of element-wise operations in one pass: what optimizers do.
+// Chains of element-wise operations in one pass: what optimizers and Gaussian error linear units do.
 #ifndef IPU_TF_OPS_CORE_CHAINS_H_
 #define IPU_TF_OPS_CORE_CHAINS_H_
 
 #include <cstdint>
 
+#include "../kernels/kernels.h"
 #include "../parallel.h"
 
 namespace ipu_tf {
@@ -15,6 +16,13 @@ void ScaledDifference(const float* a, const float* b, float factor, bool square,
 // y = mean * rate / (sqrt(square) + epsilon).
 void AdamStep(const float* mean, const float* square, float rate, float epsilon, float* y, int64_t count,
               const Parallel& parallel);
+
+// y = x * P(N < x) of a normal variable N; with `approximate`, the share is one of a tanh.
+void Gelu(const float* x, bool approximate, float* y, int64_t count, const Kernels& kernels, const Parallel& parallel);
+
+// dx = dy times the slope of that.
+void GeluGradient(const float* x, const float* dy, bool approximate, float* dx, int64_t count, const Kernels& kernels,
+                  const Parallel& parallel);
 
 }  // namespace ipu_tf
 

@@ -82,4 +82,39 @@ void NormGradient(const ChannelRows& s, const NormGradientVectors& v, const floa
   });
 }
 
+void LayerNorm(const LayerNormRows& all, const Kernels& kernels, const Parallel& parallel) {
+  ForBlocks({all.rows, all.columns}, parallel, [&](int64_t, int64_t row, int64_t rows) {
+    LayerNormRows block = all;
+    block.rows = rows;
+    block.x += row * all.columns;
+    block.y += row * all.columns;
+    block.mean += row;
+    block.inverse += row;
+    kernels.layer_norm(block);
+  });
+}
+
+void LayerNormGradient(const LayerNormGradientRows& all, const Kernels& kernels, const Parallel& parallel) {
+  const ChannelRows s{all.rows, all.columns};
+  const int64_t blocks = CeilDivide(s.rows, BlockRows(s));
+  std::vector<float> dgamma(blocks * s.channels), dbeta(blocks * s.channels);
+  ForBlocks(s, parallel, [&](int64_t number, int64_t row, int64_t rows) {
+    std::vector<const float*> added(all.added, all.added + all.added_count);
+    for (const float*& tensor : added) tensor += row * s.channels;
+    LayerNormGradientRows block = all;
+    block.rows = rows;
+    block.x += row * s.channels;
+    block.dy += row * s.channels;
+    block.dx += row * s.channels;
+    block.mean += row;
+    block.inverse += row;
+    block.added = added.data();
+    block.dgamma = &dgamma[number * s.channels];
+    block.dbeta = &dbeta[number * s.channels];
+    kernels.layer_norm_gradient(block);
+  });
+  AddBlocks(dgamma, s.channels, 1.0, all.dgamma);
+  AddBlocks(dbeta, s.channels, 1.0, all.dbeta);
+}
+
 }  // namespace ipu_tf

@@ -1,4 +1,5 @@
-// What batch normalization does with rows of channels: sums over the rows, and passes over the elements.
+// What batch normalization does with rows of channels: sums over the rows, and passes over the elements; and layer
+// normalization, whose sums are those of the channels of each row.
 #ifndef IPU_TF_OPS_CORE_NORMALIZATION_H_
 #define IPU_TF_OPS_CORE_NORMALIZATION_H_
 
@@ -37,6 +38,13 @@ struct NormGradientVectors {
 // dx = dy * scale + 2 * of_variance / rows * (x - mean) + of_mean / rows.
 void NormGradient(const ChannelRows& shape, const NormGradientVectors& vectors, const float* dy, const float* x,
                   float* dx, const Kernels& kernels, const Parallel& parallel);
+
+// y = (x - mean) / sqrt(variance + epsilon) * gamma[c] + beta[c], with the moments of each row. `rows` has all
+// pointers.
+void LayerNorm(const LayerNormRows& rows, const Kernels& kernels, const Parallel& parallel);
+
+// The gradients of it, with all `added` tensors added to dx.
+void LayerNormGradient(const LayerNormGradientRows& rows, const Kernels& kernels, const Parallel& parallel);
 
 }  // namespace ipu_tf
 

@@ -161,6 +161,35 @@ struct SoftmaxGradientRow {
   int64_t columns;
 };
 
+// Rows of `columns` that are each normalized by a mean and a variance of their own.
+struct LayerNormRows {
+  int64_t rows;
+  int64_t columns;
+  const float* x;
+  const float* gamma;  // One a column, as `beta`.
+  const float* beta;
+  float epsilon;
+  float* y;
+  float* mean;     // One a row.
+  float* inverse;  // 1 / sqrt(variance + epsilon), one a row.
+};
+
+// The gradients of such rows.
+struct LayerNormGradientRows {
+  int64_t rows;
+  int64_t columns;
+  const float* x;
+  const float* dy;
+  const float* gamma;
+  const float* mean;
+  const float* inverse;
+  const float* const* added;  // Rows that are added to dx.
+  int64_t added_count;
+  float* dx;
+  float* dgamma;  // Sums over these rows, one a column, as `dbeta`.
+  float* dbeta;
+};
+
 // One step of a recurrent layer for one sample. `outer` and `inner` are the products of its inputs and of its state
 // with the weights. The gates of an LSTM are i, f, g, o, of one bias each; a GRU has two biases, the second for
 // `inner`.
@@ -236,6 +265,11 @@ struct Kernels {
   void (*softmax)(const SoftmaxRow& row);
   // dx = (dy - sum(dy * y)) * y, where dy is 0 if not kept, else multiplied by the scale.
   void (*softmax_gradient)(const SoftmaxGradientRow& row);
+  void (*layer_norm)(const LayerNormRows& rows);
+  void (*layer_norm_gradient)(const LayerNormGradientRows& rows);
+  // y = x * P(N < x) of a normal variable N; with `approximate`, by a tanh.
+  void (*gelu)(const float* x, bool approximate, float* y, int64_t count);
+  void (*gelu_gradient)(const float* x, const float* dy, bool approximate, float* dx, int64_t count);
   void (*lstm_step)(const RecurrentRow& row);
   void (*lstm_gradient)(const RecurrentGradientRow& row);
   void (*gru_step)(const RecurrentRow& row);

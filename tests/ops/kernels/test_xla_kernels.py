@@ -34,6 +34,8 @@ CASES = {
 }
 STEPS, STATE = (3, 4, 5), (4, 6)
 """Inputs of a recurrent layer, and its state."""
+ROWS = (*IMAGES[:3], 1)
+"""One value a row of images."""
 STATES, GATES = (4, 4, 6), (3, 4, 24)
 LSTM_KERNELS, GRU_KERNELS = ((5, 24), (6, 24)), ((5, 18), (6, 18))
 # Ops that are joined of several, for float32 alone.
@@ -52,6 +54,13 @@ FUSED_CASES = {
     "ipu_softmax_dropout": ({}, (IMAGES, ())),
     "ipu_softmax_dropout_grad": ({}, (IMAGES, IMAGES, ())),
     "ipu_transposed_mat_mul": ({"equation": "aMbK,aNbK->abNM"}, ((2, 5, 3, 40), (2, 7, 3, 40))),
+    "ipu_layer_norm": ({"axes": 1}, (IMAGES, IMAGES[3:], IMAGES[3:], ())),
+    "ipu_layer_norm_grad": (
+        {"axes": 1, "rank": 4},
+        (IMAGES, IMAGES, IMAGES[3:], ROWS, ROWS, IMAGES),
+    ),
+    "ipu_gelu": ({"approximate": True}, (IMAGES,)),
+    "ipu_gelu_grad": ({"approximate": False}, (IMAGES, IMAGES)),
     "ipu_lstm": ({"steps": 3}, (STEPS, STATE, STATE, *LSTM_KERNELS, (24,))),
     "ipu_lstm_grad": (
         {"steps": 3},
@@ -88,6 +97,8 @@ def call(op, operands, **numerics):
         numerics["Tout"] = inputs[0].dtype
     if op in {"ipu_einsum", "ipu_transposed_mat_mul"}:
         inputs = [inputs]
+    if op == "ipu_layer_norm_grad":
+        inputs[5:] = [inputs[5:]]
     return getattr(library.load(), op)(*inputs, **attributes, **numerics)
 
 
