@@ -92,6 +92,51 @@ TEST(ConvFilterGradientIsTheSumOfItsProducts) {
   CheckPass(ConvPass::kFilterGradient, true);
 }
 
+// What follows a convolution, applied with it and to its result.
+void CheckEpilogue(ConvPass pass, const Epilogue& epilogue, const ConvShape& s, const Operands& o,
+                   const Kernels& kernels) {
+  const bool forward = pass == ConvPass::kForward;
+  std::vector<float> wanted = Run(pass, s, {}, {}, o, kernels, {}), got(wanted.size(), NAN);
+  const int64_t channels = forward ? s.out_channels : s.in_channels;
+  ApplyEpilogue(epilogue, wanted.data(), wanted.size() / channels, channels, kernels, {});
+  if (forward) {
+    ConvForward(s, {}, {}, o.x.data(), o.w.data(), got.data(), kernels, ThreadedParallel(2), epilogue);
+  } else {
+    ConvInputGradient(s, {}, {}, o.w.data(), o.dy.data(), got.data(), kernels, ThreadedParallel(2), epilogue);
+  }
+  CHECK_SAME(got, wanted);
+}
+
+TEST(ConvAppliesItsEpilogue) {
+  for (const ConvShape& s : Shapes()) {
+    const Operands operands(s, false);
+    const std::vector<float> bias = Numbers(s.out_channels, 4), features = Numbers(operands.x.size(), 5);
+    for (const Kernels* kernels : KernelTables()) {
+      const Context context(std::string(kernels->name) + ": " + ToText(s));
+      for (const bool relu : {false, true}) {
+        CheckEpilogue(ConvPass::kForward, {bias.data(), relu, nullptr}, s, operands, *kernels);
+      }
+      CheckEpilogue(ConvPass::kInputGradient, {nullptr, false, features.data()}, s, operands, *kernels);
+    }
+  }
+}
+
+// Images of many rows, whose padded rows are copied once and moved on.
+TEST(ConvOfTallImagesIsTheSumOfItsProducts) {
+  for (const ConvShape& s :
+       {MakeConvShape(2, 61, 40, 2, 3, 1, 3, 3, 1, 1, 1), MakeConvShape(1, 64, 50, 1, 2, 1, 2, 3, 3, 1, 1),
+        MakeConvShape(1, 50, 70, 1, 17, 1, 5, 5, 2, 2, 4)}) {
+    const Operands operands(s, false);
+    const Context context(ToText(s));
+    for (const ConvPass pass : {ConvPass::kForward, ConvPass::kInputGradient, ConvPass::kFilterGradient}) {
+      const Sums wanted = Naive(pass, s, operands);
+      const auto got = Run(pass, s, {}, {}, operands, ActiveKernels(), {});
+      CHECK_CLOSE(got, wanted.value, wanted.Tolerance(kFloatError));
+      CHECK_SAME(Run(pass, s, {}, {}, operands, ActiveKernels(), ThreadedParallel(5)), got);
+    }
+  }
+}
+
 TEST(ConvOfPlansInPartsIsTheSameSum) {
   ConvPlan plan;
   plan.kernel_rows = 2;

@@ -30,7 +30,7 @@ _TILE_OPS = frozenset(
         "IpuEinsum", "IpuGelu", "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad",
         "IpuMatMul", "IpuMatMulBias", "IpuMoments", "IpuNonfiniteReplay", "IpuNormGradient",
         "IpuScaleShift", "IpuScaledDifference", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad",
-        "IpuSoftmaxGrad", "IpuTransposedMatMul",
+        "IpuSoftmaxGrad", "IpuSparseSoftmaxLoss", "IpuTransposedMatMul",
     }
 )  # fmt: skip
 

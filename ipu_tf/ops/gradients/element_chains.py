@@ -10,6 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.tensorflow import gradient_registry
+
 Gradients = tuple[tf.Tensor, ...]
 
 
@@ -38,3 +40,8 @@ def _softmax_grad(op: Any, grad: tf.Tensor) -> Gradients:
     of_sum = -tf.reduce_sum(grad * y, -1, keepdims=True)
     total = tf.reduce_sum(dy * y, -1, keepdims=True)
     return grad * (dy - total) + of_sum * dy, grad * y + of_sum * y
+
+
+@tf.RegisterGradient("IpuSparseSoftmaxLoss")
+def _sparse_softmax_loss(op: Any, *grads: tf.Tensor) -> Gradients:
+    return gradient_registry.lookup("SparseSoftmaxCrossEntropyWithLogits")(op, *grads)

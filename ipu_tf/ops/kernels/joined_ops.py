@@ -306,6 +306,11 @@ def _number(chain: Chain, value: float) -> str:
     return chain.constant(value, tf.float32)
 
 
+def _sparse_softmax_loss(chain: Chain) -> Sequence[str]:
+    loss = chain.add("SparseSoftmaxCrossEntropyWithLogits", *chain.inputs)
+    return [loss, f"{loss.removesuffix('loss:0')}backprop:0"]
+
+
 def _segment_sum(chain: Chain) -> Sequence[str]:
     return [chain.add("UnsortedSegmentSum", *chain.inputs, Tindices=tf.int32)]
 
@@ -356,6 +361,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuLayerNormGrad": _layer_norm_gradient,
         "IpuGelu": _gelu,
         "IpuGeluGrad": _gelu_gradient,
+        "IpuSparseSoftmaxLoss": _sparse_softmax_loss,
         "IpuSegmentSum": _segment_sum,
         "IpuGatherRows": _gathered_rows,
         "IpuGatherSegmentSum": _gathered_segment_sum,

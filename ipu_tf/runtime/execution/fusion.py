@@ -31,6 +31,7 @@ from ipu_tf.runtime.execution import (
     product_fusion,
     recurrent_fusion,
     segment_fusion,
+    softmax_fusion,
 )
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse, attributes_of
 from ipu_tf.runtime.tracing.call_ops import LOOPS
@@ -164,6 +165,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "AddN": norm_fusion.fuse_gradient,
         "Sub": chain_fusion.fuse_difference,
         "RealDiv": chain_fusion.fuse_adam_step,
+        "SparseSoftmaxCrossEntropyWithLogits": softmax_fusion.replace_loss,
         "UnsortedSegmentSum": segment_fusion.fuse_sum,
         **dict.fromkeys(LOOPS, recurrent_fusion.fuse_loop),
     }

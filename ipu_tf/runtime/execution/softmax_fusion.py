@@ -2,14 +2,16 @@
 
 The scores of an attention are many times as large as its inputs, and each op reads and writes them.
 Fused, softmax and dropout are one pass over rows that stay in the cache, and so are the gradients.
+The loss of a classifier, which has a softmax inside, is replaced where it is large.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from ipu_tf.runtime.execution.fusion_graph import FusionGraph
+from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
 
+_MANY_SCORES = 1 << 16
 _MASKS = frozenset({"IpuDropoutMask", "IpuStatefulDropoutMask"})
 
 
@@ -62,6 +64,22 @@ def fuse_gradient(
     else:
         fused = graph.create("IpuSoftmaxGrad", last, [softmax, grad])
     graph.replace(last.outputs[0], fused.outputs[0])
+
+
+def replace_loss(graph: FusionGraph, op: tf.Operation) -> None:
+    """Replaces the loss of many scores by a faster kernel.
+
+    XLA compiles that of a few together with what surrounds it.
+
+    Args:
+        graph: The graph.
+        op: An op of type SparseSoftmaxCrossEntropyWithLogits.
+    """
+    scores = op.inputs[0]
+    if scores.dtype == tf.float32 and (scores.shape.num_elements() or 0) >= _MANY_SCORES:
+        joined = graph.create("IpuSparseSoftmaxLoss", op, op.inputs, **attributes_of(op))
+        for tensor, by in zip(op.outputs, joined.outputs, strict=True):
+            graph.replace(tensor, by)
 
 
 def _reads(op: tf.Operation, source: tf.Operation) -> bool:

@@ -52,6 +52,10 @@ class Lines {
   }
 
  private:
+  // What is one panel already lies well.
+  bool packs_gradient() const { return panels_ > 1; }
+  int64_t gradient_step() const { return packs_gradient() ? kernels_.block_columns : shape_.out_channels; }
+
   // Some blocks of rows of some kernel rows (units, the block fastest), with all output channels.
   class Item {
    public:
@@ -59,7 +63,7 @@ class Lines {
         : op_(op),
           begin_(begin),
           end_(end),
-          gradient_(op.panels_ * op.chain_rows_ * op.shape_.out_columns * op.kernels_.block_columns),
+          packed_(op.packs_gradient() ? op.panels_ * op.chain_rows_ * op.shape_.out_columns * op.gradient_step() : 0),
           lines_(op.window_, op.chain_rows_, false) {}
 
     void Run(int64_t image_begin, int64_t image_end, float* dw, float* db) {
@@ -74,7 +78,7 @@ class Lines {
 
    private:
     void RunChain(int64_t image, int64_t row, int64_t row_end, bool add, float* dw, float* db) {
-      PackGradient(image, row, row_end);
+      LoadGradient(image, row, row_end);
       if (db != nullptr) SumGradient((row_end - row) * op_.shape_.out_columns, add, db);
       lines_.Load(op_.x_ + image * op_.shape_.in_rows * op_.shape_.in_columns * op_.shape_.in_channels, row,
                   row_end - row);
@@ -88,20 +92,22 @@ class Lines {
       }
     }
 
-    void PackGradient(int64_t image, int64_t row, int64_t row_end) {
+    void LoadGradient(int64_t image, int64_t row, int64_t row_end) {
       const ConvShape& s = op_.shape_;
       const int64_t width = op_.kernels_.block_columns, pixels = (row_end - row) * s.out_columns;
       const float* from = op_.dy_ + (image * s.out_rows + row) * s.out_columns * s.out_channels;
+      gradient_ = op_.packs_gradient() ? packed_.data() : from;
+      if (!op_.packs_gradient()) return;
       for (int64_t panel = 0; panel < op_.panels_; ++panel) {
         op_.kernels_.pack(from + panel * width, s.out_channels, 1, pixels,
-                          std::min(width, s.out_channels - panel * width), gradient_.data() + panel * pixels * width);
+                          std::min(width, s.out_channels - panel * width), packed_.data() + panel * pixels * width);
       }
     }
 
     void SumGradient(int64_t pixels, bool add, float* db) const {
       const int64_t width = op_.kernels_.block_columns;
       for (int64_t panel = 0; panel < op_.panels_; ++panel) {
-        op_.kernels_.column_sums(gradient_.data() + panel * pixels * width, width, pixels,
+        op_.kernels_.column_sums(gradient_ + panel * pixels * width, op_.gradient_step(), pixels,
                                  std::min(width, op_.shape_.out_channels - panel * width), add, db + panel * width);
       }
     }
@@ -113,7 +119,7 @@ class Lines {
       for (int64_t r = 0; r < chain_rows; ++r) {
         const int64_t down = r * s.stride_rows + kernel_row * s.dilation_rows;
         if (!lines_.Readable(down)) continue;
-        const float* b = gradient_.data() + r * s.out_columns * op_.kernels_.block_columns;
+        const float* b = gradient_ + r * s.out_columns * op_.gradient_step();
         runs_.push_back({lines_.Row(down), b, s.out_columns, 0});
       }
     }
@@ -134,7 +140,7 @@ class Lines {
       t.a_offset = first;
       t.b_offset = panel * chain_rows * s.out_columns * width;
       t.a_step = s.stride_columns * s.in_channels;
-      t.ldb = width;
+      t.ldb = op_.gradient_step();
       t.c = c;
       t.rows = static_cast<int>(rows);
       t.columns = static_cast<int>(std::min(width, s.out_channels - panel * width));
@@ -144,7 +150,8 @@ class Lines {
 
     const Lines& op_;
     const int64_t begin_, end_;
-    Scratch gradient_;
+    Scratch packed_;
+    const float* gradient_ = nullptr;  // dy of the chain; packed, a panel after the other.
     PaddedLines lines_;
     std::vector<TransposedRun> runs_;
   };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../scratch.h"
+#include "gradient_phase.h"
 
 namespace ipu_tf {
 namespace {
@@ -14,34 +15,23 @@ constexpr int64_t kItemsPerThread = 4;
 constexpr int kMaxBlockRows = 16;
 constexpr int kLineFloats = 16;  // Of a line of the cache.
 
-// The input gradient of strides 1 is the forward convolution of dy with the flipped filter.
-Window InputGradientWindow(const ConvShape& s) {
-  Window w;
-  w.batch = s.batch;
-  w.in_rows = s.out_rows;
-  w.in_columns = s.out_columns;
-  w.channels = s.out_channels;
-  w.out_rows = s.in_rows;
-  w.out_columns = s.in_columns;
-  w.kernel_rows = s.kernel_rows;
-  w.kernel_columns = s.kernel_columns;
-  w.dilation_rows = s.dilation_rows;
-  w.pad_top = (s.kernel_rows - 1) * s.dilation_rows - s.pad_top;
-  w.pad_left = s.kernel_columns - 1 - s.pad_left;
-  return w;
-}
+// Where the output pixels of a window lie: floats from one to the next, in each direction.
+struct Places {
+  int64_t image, row, column;
+};
 
 // Slides a window over images: every output pixel is the product of its window and the packed filter.
 class Sliding {
  public:
   // `packed` holds a panel of the filter for every kernels.block_columns output channels: [kernel row][run][column].
   Sliding(const Window& window, int64_t out_channels, const float* x, const float* packed, float* y,
-          const Kernels& kernels, const Epilogue& epilogue)
+          const Places& places, const Kernels& kernels, const Epilogue& epilogue)
       : window_(window),
         out_channels_(out_channels),
         x_(x),
         packed_(packed),
         y_(y),
+        places_(places),
         kernels_(kernels),
         epilogue_(epilogue),
         panels_(CeilDivide(out_channels, kernels.block_columns)),
@@ -60,15 +50,15 @@ class Sliding {
       const int64_t stretch = item / portions, portion = item % portions;
       // Rows of the image's edge have fewer taps, but short rows alone would leave the register block half empty.
       PaddedLines lines(window_, rows, window_.out_columns < kernels_.block_rows);
-      std::vector<const float*> a;
+      Pixels pixels;
       std::vector<int64_t> a_tap(window_.kernel_rows);
       for (int64_t r = 0; r < window_.kernel_rows; ++r) a_tap[r] = r * window_.dilation_rows * lines.row_floats();
       for (int64_t chunk = tall * stretch / stretches; chunk < tall * (stretch + 1) / stretches; ++chunk) {
         const int64_t image = chunk / chunks, i = chunk % chunks;
         const int64_t begin = window_.out_rows * i / chunks, end = window_.out_rows * (i + 1) / chunks;
         lines.Load(x_ + image * window_.in_rows * window_.in_columns * window_.channels, begin, end - begin);
-        RunChunk(lines, a_tap, image * window_.out_rows + begin, end - begin, panels_ * portion / portions,
-                 panels_ * (portion + 1) / portions, &a);
+        RunChunk(lines, a_tap, y_ + image * places_.image + begin * places_.row, end - begin,
+                 panels_ * portion / portions, panels_ * (portion + 1) / portions, &pixels);
       }
     });
   }
@@ -80,6 +70,12 @@ class Sliding {
     bool operator==(const Taps& other) const { return begin == other.begin && end == other.end; }
   };
 
+  // Where the windows of output pixels begin, and their results.
+  struct Pixels {
+    std::vector<const float*> a;
+    std::vector<float*> c;
+  };
+
   // The kernel rows that meet a readable row at output row `row` under `lines`.
   Taps TapsInside(const PaddedLines& lines, int64_t row) const {
     Taps taps{0, window_.kernel_rows};
@@ -89,28 +85,30 @@ class Sliding {
     return taps;
   }
 
-  // Output rows [line, line + rows) over all images, `lines` being under them; rows of the same taps together.
-  void RunChunk(const PaddedLines& lines, const std::vector<int64_t>& a_tap, int64_t line, int64_t rows,
-                int64_t panel_begin, int64_t panel_end, std::vector<const float*>* a) const {
+  // Output rows from that at `y` on, `lines` being under them; rows of the same taps together.
+  void RunChunk(const PaddedLines& lines, const std::vector<int64_t>& a_tap, float* y, int64_t rows,
+                int64_t panel_begin, int64_t panel_end, Pixels* pixels) const {
     const int64_t step = window_.stride_columns * window_.channels;
     for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
       const Taps taps = TapsInside(lines, begin);
       for (end = begin + 1; end < rows && TapsInside(lines, end) == taps;) ++end;
-      a->resize((end - begin) * window_.out_columns);
-      const float** pixel = a->data();
-      for (int64_t row = begin; row < end; ++row, pixel += window_.out_columns) {
-        const float* from = lines.Row(row * window_.stride_rows);
-        for (int64_t c = 0; c < window_.out_columns; ++c) pixel[c] = from + c * step;
+      pixels->a.resize((end - begin) * window_.out_columns);
+      pixels->c.resize(pixels->a.size());
+      for (int64_t row = begin, i = 0; row < end; ++row) {
+        const float* a = lines.Row(row * window_.stride_rows);
+        float* c = y + row * places_.row;
+        for (const int64_t row_end = i + window_.out_columns; i < row_end; ++i, a += step, c += places_.column) {
+          pixels->a[i] = a;
+          pixels->c[i] = c;
+        }
       }
-      float* to = y_ + (line + begin) * window_.out_columns * out_channels_;
-      for (int64_t panel = panel_begin; panel < panel_end; ++panel) RunPanel(*a, a_tap, taps, panel, to);
+      for (int64_t panel = panel_begin; panel < panel_end; ++panel) RunPanel(*pixels, a_tap, taps, panel);
     }
   }
 
-  // One panel of output channels of the pixels whose windows begin at `a`.
-  void RunPanel(const std::vector<const float*>& a, const std::vector<int64_t>& a_tap, Taps taps, int64_t panel,
-                float* y) const {
-    const int64_t column = panel * kernels_.block_columns, pixels = static_cast<int64_t>(a.size());
+  // One panel of output channels.
+  void RunPanel(const Pixels& all, const std::vector<int64_t>& a_tap, Taps taps, int64_t panel) const {
+    const int64_t column = panel * kernels_.block_columns, pixels = static_cast<int64_t>(all.a.size());
     IndirectBlock block{};
     block.a_tap = a_tap.data() + taps.begin;
     block.b = packed_ + panel * panel_floats_;
@@ -119,40 +117,28 @@ class Sliding {
     block.taps = taps.end - taps.begin;
     block.k_end = window_.run();
     block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, out_channels_ - column));
+    if (epilogue_.bias != nullptr) block.bias = epilogue_.bias + column;
+    block.relu = epilogue_.relu;
+    const float* features[kMaxBlockRows];
+    if (epilogue_.relu_output != nullptr) block.features = features;
     const int64_t blocks = CeilDivide(pixels, kernels_.block_rows);
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t pixel = pixels * i / blocks;
       float* c[kMaxBlockRows];
       block.rows = static_cast<int>(pixels * (i + 1) / blocks - pixel);
-      for (int r = 0; r < block.rows; ++r) c[r] = y + (pixel + r) * out_channels_ + column;
-      block.a = a.data() + pixel;
+      for (int r = 0; r < block.rows; ++r) c[r] = all.c[pixel + r] + column;
+      block.a = all.a.data() + pixel;
       block.c = c;
-      Announce(block);
+      if (block.features != nullptr) FindFeatures(block, features);
       kernels_.indirect(block);
-      Finish(block, column);
     }
   }
 
-  // Has what the epilogue will read fetched while a block is computed.
-  void Announce(const IndirectBlock& block) const {
-    if (epilogue_.relu_output == nullptr) return;
+  // The rows of what left the ReLU that belong to those of a block. They are fetched while it is computed.
+  void FindFeatures(const IndirectBlock& block, const float** features) const {
     for (int r = 0; r < block.rows; ++r) {
-      const float* row = epilogue_.relu_output + (block.c[r] - y_);
-      for (int column = 0; column < block.columns; column += kLineFloats) __builtin_prefetch(row + column);
-    }
-  }
-
-  // Applies the epilogue to a block, from column `column` on.
-  void Finish(const IndirectBlock& block, int64_t column) const {
-    for (int r = 0; r < block.rows && epilogue_.bias != nullptr; ++r) {
-      kernels_.add_bias(epilogue_.bias + column, epilogue_.relu, block.c[r], block.columns);
-    }
-    if (epilogue_.relu_output == nullptr) return;
-    const bool adjoin = block.columns == out_channels_;
-    const int runs = adjoin ? 1 : block.rows;
-    for (int r = 0; r < runs; ++r) {
-      kernels_.relu_gradient(epilogue_.relu_output + (block.c[r] - y_), block.c[r],
-                             adjoin ? block.rows * block.columns : block.columns);
+      features[r] = epilogue_.relu_output + (block.c[r] - y_);
+      for (int column = 0; column < block.columns; column += kLineFloats) __builtin_prefetch(features[r] + column);
     }
   }
 
@@ -161,6 +147,7 @@ class Sliding {
   const float* x_;
   const float* packed_;
   float* y_;
+  const Places places_;
   const Kernels& kernels_;
   const Epilogue epilogue_;
   const int64_t panels_, panel_floats_;
@@ -187,6 +174,19 @@ Window ForwardWindow(const ConvShape& s) {
   return w;
 }
 
+namespace {
+
+// A window may begin above dy or to its left, but not within.
+bool GradientLinesPay(const ConvShape& shape) {
+  if (shape.stride_rows != 1 && shape.dilation_rows != 1) return false;
+  const std::vector<GradientPhase> phases = GradientPhases(shape);
+  return std::all_of(phases.begin(), phases.end(), [](const GradientPhase& phase) {
+    return phase.window.pad_top >= 0 && phase.window.pad_left >= 0;
+  });
+}
+
+}  // namespace
+
 bool LinesPay(ConvPass pass, const ConvShape& shape, const Numerics& numerics) {
   if (numerics.type != ElementType::kFloat || shape.groups != 1) return false;
   if (shape.dilation_columns != 1 && shape.kernel_columns != 1) return false;
@@ -194,9 +194,7 @@ bool LinesPay(ConvPass pass, const ConvShape& shape, const Numerics& numerics) {
     case ConvPass::kForward:
       return true;
     case ConvPass::kInputGradient:
-      return shape.stride_rows == 1 && shape.stride_columns == 1 &&
-             shape.pad_top <= (shape.kernel_rows - 1) * shape.dilation_rows &&
-             shape.pad_left <= shape.kernel_columns - 1;
+      return GradientLinesPay(shape);
     case ConvPass::kFilterGradient:
       return shape.in_channels <= kMostFilterChannels;
   }
@@ -206,31 +204,51 @@ bool LinesPay(ConvPass pass, const ConvShape& shape, const Numerics& numerics) {
 void LinesForward(const ConvShape& shape, const float* x, const float* w, float* y, const Kernels& kernels,
                   const Parallel& parallel, const Epilogue& epilogue) {
   const Window window = ForwardWindow(shape);
-  const int64_t width = kernels.block_columns, panels = CeilDivide(shape.out_channels, width);
-  if (shape.out_channels == width) return Sliding(window, shape.out_channels, x, w, y, kernels, epilogue).Run(parallel);
+  const int64_t channels = shape.out_channels, row = shape.out_columns * channels;
+  const Places places{shape.out_rows * row, row, channels};
+  const int64_t width = kernels.block_columns, panels = CeilDivide(channels, width);
+  if (channels == width) return Sliding(window, channels, x, w, y, places, kernels, epilogue).Run(parallel);
   const int64_t depth = window.kernel_rows * window.run();
   Scratch packed(panels * depth * width);
   ForFloats(panels * depth * width, parallel)(panels, [&](int64_t panel) {
-    kernels.pack(w + panel * width, shape.out_channels, 1, depth, std::min(width, shape.out_channels - panel * width),
+    kernels.pack(w + panel * width, channels, 1, depth, std::min(width, channels - panel * width),
                  packed.data() + panel * depth * width);
   });
-  Sliding(window, shape.out_channels, x, packed.data(), y, kernels, epilogue).Run(parallel);
+  Sliding(window, channels, x, packed.data(), y, places, kernels, epilogue).Run(parallel);
 }
+
+namespace {
+
+// Packs the part of the flipped filter that reaches a phase.
+void PackPhase(const ConvShape& shape, const GradientPhase& phase, const float* w, float* packed,
+               const Kernels& kernels, const Parallel& parallel) {
+  const int64_t width = kernels.block_columns, panels = CeilDivide(shape.in_channels, width);
+  const int64_t positions = phase.rows.count * phase.columns.count, tap_floats = shape.out_channels * width;
+  ForFloats(panels * positions * tap_floats, parallel)(panels * positions, [&](int64_t index) {
+    const int64_t panel = index / positions, position = index % positions;
+    const int64_t row = phase.rows.last - position / phase.columns.count * shape.stride_rows;
+    const int64_t column = phase.columns.last - position % phase.columns.count * shape.stride_columns;
+    const int64_t channel = (row * shape.kernel_columns + column) * shape.in_channels + panel * width;
+    kernels.pack(w + channel * shape.out_channels, 1, shape.out_channels, shape.out_channels,
+                 std::min(width, shape.in_channels - panel * width), packed + index * tap_floats);
+  });
+}
+
+}  // namespace
 
 void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy, float* dx, const Kernels& kernels,
                         const Parallel& parallel, const Epilogue& epilogue) {
-  const Window window = InputGradientWindow(shape);
-  const int64_t width = kernels.block_columns, panels = CeilDivide(shape.in_channels, width);
-  const int64_t positions = shape.kernel_rows * shape.kernel_columns;
-  const int64_t tap_floats = shape.out_channels * width;
-  Scratch packed(panels * positions * tap_floats);
-  ForFloats(panels * positions * tap_floats, parallel)(panels * positions, [&](int64_t index) {
-    const int64_t panel = index / positions, flipped = index % positions;
-    const float* from = w + ((positions - 1 - flipped) * shape.in_channels + panel * width) * shape.out_channels;
-    kernels.pack(from, 1, shape.out_channels, shape.out_channels, std::min(width, shape.in_channels - panel * width),
-                 packed.data() + index * tap_floats);
-  });
-  Sliding(window, shape.in_channels, dy, packed.data(), dx, kernels, epilogue).Run(parallel);
+  const int64_t channels = shape.in_channels, image_row = shape.in_columns * channels;
+  const Places places{shape.in_rows * image_row, shape.stride_rows * image_row, shape.stride_columns * channels};
+  const int64_t panels = CeilDivide(channels, kernels.block_columns);
+  for (const GradientPhase& phase : GradientPhases(shape)) {
+    const int64_t offset = phase.row * image_row + phase.column * channels;
+    Epilogue of_phase = epilogue;
+    if (epilogue.relu_output != nullptr) of_phase.relu_output += offset;
+    Scratch packed(panels * phase.window.kernel_rows * phase.window.run() * kernels.block_columns);
+    PackPhase(shape, phase, w, packed.data(), kernels, parallel);
+    Sliding(phase.window, channels, dy, packed.data(), dx + offset, places, kernels, of_phase).Run(parallel);
+  }
 }
 
 }  // namespace ipu_tf

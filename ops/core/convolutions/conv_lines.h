@@ -20,7 +20,7 @@ bool LinesPay(ConvPass pass, const ConvShape& shape, const Numerics& numerics);
 void LinesForward(const ConvShape& shape, const float* x, const float* w, float* y, const Kernels& kernels,
                   const Parallel& parallel, const Epilogue& epilogue);
 
-// Of strides 1.
+// Each phase of the strides by itself.
 void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy, float* dx, const Kernels& kernels,
                         const Parallel& parallel, const Epilogue& epilogue);
 

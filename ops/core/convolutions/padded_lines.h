@@ -29,7 +29,8 @@ struct Window {
   bool pads_columns() const { return pad_left > 0 || columns() > in_columns; }
 };
 
-// The image rows under some output rows. They are copied only where there is something to pad.
+// The image rows under some output rows. They are copied only where there is something to pad, and each once while the
+// output rows of an image come one after the other.
 class PaddedLines {
  public:
   // For up to `out_rows` output rows at a time. With `zero_rows` the rows above and below an image are rows of zeros,
@@ -47,11 +48,16 @@ class PaddedLines {
 
  private:
   bool InImage(int64_t down) const { return top_ + down >= 0 && top_ + down < window_.in_rows; }
+  float* Copied(int64_t row) const { return copy_.data() + (row - copied_begin_) * row_floats_; }
+  void KeepFrom(const float* image, int64_t end);
+  void CopyRow(int64_t row) const;
 
   const Window& window_;
   const bool zero_rows_, copies_;
-  const int64_t row_floats_;
+  const int64_t row_floats_, most_rows_;
   Scratch copy_;
+  const float* image_ = nullptr;
+  int64_t copied_begin_ = 0, copied_end_ = 0;  // Rows of the image.
   const float* first_ = nullptr;
   int64_t top_ = 0;
 };

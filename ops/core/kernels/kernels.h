@@ -33,6 +33,10 @@ struct IndirectBlock {
   bool load;  // Continue from the values in `c` (else from +0).
   bool add;   // Add the sum to `c` (else overwrite).
   PassRounding rounding;
+  // What is done to sums that are neither added nor rounded, each if not null:
+  const float* bias;             // Added to every row, from the block's first column on; then a ReLU if `relu`.
+  const float* const* features;  // Rows of what left the ReLU whose gradient the sums become.
+  bool relu;
 };
 
 // A stretch of the reduction whose elements lie `a_step` and `ldb` floats apart.
@@ -130,6 +134,15 @@ struct PoolWindow {
   int64_t channels;
   bool relu;  // `x` came out of a ReLU, and `dx` is the gradient of what went into it.
   bool add;   // Add to `dx` (else overwrite).
+};
+
+// The cross entropy of a row's softmax with a label.
+struct LabelledRow {
+  const float* x;
+  int64_t label;
+  float* loss;
+  float* dx;  // Its gradient.
+  int64_t columns;
 };
 
 // The vectors of the gradient of a normalized row, one value a channel.
@@ -253,6 +266,7 @@ struct Kernels {
   // y = x * scale where kept, else 0.
   void (*scale_kept)(const float* x, const uint8_t* kept, float scale, float* y, int64_t count);
   void (*max_pool_gradient)(const PoolWindow& window);
+  void (*label_loss)(const LabelledRow& row);
   // sums[c] = sum over rows of (x[row * columns + c] - mean[c])^2.
   void (*column_squares)(const float* x, const float* mean, int64_t rows, int64_t columns, float* sums);
   // sums[c] = sum over rows of dy[row * columns + c], dots[c] = that of x * dy.

@@ -163,6 +163,15 @@ def test_bits_of_dropout():
     np.testing.assert_array_equal(jitted(dropout)(*operands), dropout(*operands))
 
 
+def test_bits_of_a_loss():
+    def loss(scores):
+        return tuple(library.load().ipu_sparse_softmax_loss(scores, tf.constant([3, 0, 16, 5])))
+
+    x = tf.constant(normals(0, (4, 17)))
+    for result, reference in zip(jitted(loss)(x), loss(x), strict=True):
+        np.testing.assert_array_equal(result, reference)
+
+
 def test_bits_of_segments():
     ids = tf.constant([2, 0, -1, 2])
 
@@ -198,6 +207,7 @@ def test_no_op_of_the_library_is_left_out():
         "ipu_masked_scale",
         "ipu_nonfinite_replay",
         "ipu_segment_sum",
+        "ipu_sparse_softmax_loss",
         # tests/poplar/test_user_ops.py has both.
         "ipu_stateless_user_op",
         "ipu_user_op",

@@ -71,6 +71,10 @@ def gathered_segment_sum(x):
     )
 
 
+def loss(x):
+    return tuple(library.load().ipu_sparse_softmax_loss(x, tf.constant([4, 0, 7], tf.int64)))
+
+
 def joined_call(op):
     return lambda *operands: call(op, operands)
 
@@ -85,6 +89,7 @@ CALLS = {
         (IMAGES, POOLED),
     ),
     "ipu_moments of vectors": (moments_of_vectors, ((9, 5),)),
+    "ipu_sparse_softmax_loss": (loss, ((3, 9),)),
     "ipu_segment_sum": (segment_sum, ((7, 9),)),
     "ipu_gather_segment_sum": (gathered_segment_sum, ((3, 9),)),
     "ipu_gather_rows": (gathered_rows, ((4, 9),)),
