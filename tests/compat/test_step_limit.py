@@ -54,6 +54,7 @@ def test_the_limit_counts_the_steps_of_all_epochs():
     assert (counter.trained, len(history.epoch)) == (3, 2)
 
 
+@pytest.mark.slow
 def test_executions_have_at_most_the_steps_of_the_limit():
     model = dense(steps_per_execution=8)
     with limiting_stock_models(3):

@@ -102,6 +102,7 @@ def test_codelets_attributes_and_a_note_on_estimates(library, strategy):
     assert squares.supersteps[-1].compute_cycles == 6 * (10 + 2 * share)
 
 
+@pytest.mark.slow
 def test_gradients_one_by_one_of_some_inputs(library):
     tensors = [tf.constant(each) for each in (X, Y, Z)]
     options = {"op_name": "Sum", "separate_gradients": True, "gradient_attributes": "1"}
@@ -133,6 +134,7 @@ def test_codelets_of_popops_are_there(library):
     np.testing.assert_array_equal(product(X, Y, library, op_name="Twice"), 2 * X)
 
 
+@pytest.mark.slow
 def test_loops_and_compiled_functions(library, strategy):
     @tf.function(jit_compile=True)
     def jitted(x, y):

@@ -202,6 +202,7 @@ class Batches(tf_keras.utils.Sequence):
         return X[rows], Y[rows]
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -32,6 +32,7 @@ def all_probabilities(blank):
     ]
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("blank", [0, 1, 2])
 @pytest.mark.parametrize("from_logits", [True, False])
 def test_loss_is_the_mean_over_the_batch(blank, from_logits):

@@ -152,6 +152,7 @@ def test_the_number_of_inputs_is_checked(count):
         layer.call([np.ones((BATCH, FROM))] * count)
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize(
     ("position", "value", "message"),
     [

@@ -55,6 +55,7 @@ def pair(name):
     return (*found, outputs[0], takes_training)
 
 
+@pytest.mark.fast_cells(8)
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_computes_that_of_keras_3(name):
     inputs = CASES[name][1]

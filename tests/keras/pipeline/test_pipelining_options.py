@@ -94,6 +94,7 @@ def test_accumulate_outfeed(model):
         model.set_pipelining_options(4, accumulate_outfeed=1)
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

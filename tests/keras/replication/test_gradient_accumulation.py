@@ -384,6 +384,7 @@ def test_optimizers_with_a_minimize_of_their_own_are_refused(model, wrapped):
         model.train_on_batch(*samples(BATCH))
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("steps", [0, -1, 1.5, "4", True])
 def test_the_number_of_micro_batches_is_checked(model, steps):
     message = "Expected `gradient_accumulation_steps_per_replica` to be a positive integer"

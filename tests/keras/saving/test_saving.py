@@ -151,6 +151,7 @@ class Own(ipu_tf.keras.Model):
         return self.dense(inputs)
 
 
+@pytest.mark.slow
 def test_subclasses_of_ours(tmp_path, strategy, data):
     x, _ = data
     with strategy.scope():

@@ -66,6 +66,7 @@ def by_apply_alone(optimizer, gradients, weights):
     optimizer.apply(gradients)
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize(
     ("make", "update"),
     [

@@ -77,24 +77,33 @@ ACCUMULATION = {
 }
 
 
-@pytest.mark.parametrize(*covering(1, replicas=[2, 1], accumulation=ACCUMULATION))
-@pytest.mark.fast_cells(1)
-def test_an_estimate_equals_the_report_of_a_fit(replicas, accumulation):
-    micro_batches, method, dtype = accumulation
-    model, report = fitted(
-        replicas, micro_batches, gradient_accumulation_reduction_method=method, dtype=dtype
-    )
-    estimate = ipu_tf.estimate(model, batch_size=BATCH)
-    if replicas == micro_batches == 1:
-        (one,), (other,) = report.programs, estimate.programs
-        assert one.device.cycles == other.device.cycles
-        return
-    one, other = step_of(report), step_of(estimate)
+def check_estimate(model, report):
+    """Checks that an estimate of a step of several batches has the figures of a report."""
+    one, other = step_of(report), step_of(ipu_tf.estimate(model, batch_size=BATCH))
     assert one.cycles == other.cycles
     assert one.samples_per_update == other.samples_per_update
     for mine, others in zip(one.ipus, other.ipus, strict=True):
         np.testing.assert_array_equal(mine.memory.peak_tile_bytes, others.memory.peak_tile_bytes)
         np.testing.assert_array_equal(mine.memory.live_bytes, others.memory.live_bytes)
+
+
+def test_an_estimate_equals_the_report_of_a_fit(of_two_replicas):
+    check_estimate(*of_two_replicas)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(*covering(1, replicas=[2, 1], accumulation=ACCUMULATION))
+def test_estimates_equal_the_reports_of_fits(replicas, accumulation):
+    micro_batches, method, dtype = accumulation
+    model, report = fitted(
+        replicas, micro_batches, gradient_accumulation_reduction_method=method, dtype=dtype
+    )
+    if replicas == micro_batches == 1:
+        estimate = ipu_tf.estimate(model, batch_size=BATCH)
+        (one,), (other,) = report.programs, estimate.programs
+        assert one.device.cycles == other.device.cycles
+    else:
+        check_estimate(model, report)
 
 
 @pytest.mark.parametrize(*covering(1, replicas=[1, 2], kind=list(KINDS)))
@@ -152,8 +161,8 @@ def test_one_replica_has_nothing_to_reduce(of_one_replica):
 
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(("dtype", "share"), [(None, 1), (tf.float16, 2)])
-def test_memory_has_the_accumulators_in_their_type(of_one_replica, dtype, share):
-    model, report = of_one_replica if dtype is None else fitted(1, 4, dtype=dtype)
+def test_memory_has_the_accumulators_in_their_type(of_two_replicas, dtype, share):
+    model, report = of_two_replicas if dtype is None else fitted(2, 4, dtype=dtype)
     step = step_of(report)
     size = sum(int(np.prod(weight.shape)) * 4 for weight in model.trainable_weights)
     assert bytes_of(step, "accumulators") == size // share

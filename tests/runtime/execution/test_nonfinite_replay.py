@@ -414,6 +414,7 @@ def stepping():
     return step, total
 
 
+@pytest.mark.slow
 def test_effects_in_loops_are_not_repeated(traced):
     step, total = stepping()
     strategy = IPUStrategy(enable_keras_extensions=False)

@@ -92,7 +92,7 @@ KERNELS = (
 
 
 @pytest.mark.parametrize(*covering(1, kernel=KERNELS, antialias=[False, True]))
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_scale_and_translate(kernel, antialias):
     options = {"kernel_type": kernel, "antialias": antialias}
     forward = Composed("ScaleAndTranslate", ["float32", "int32", "float32", "float32"], **options)
