@@ -198,7 +198,8 @@ class Item {
     ldb_ = kernels_.block_columns;
   }
 
-  // Pieces that are summed for all blocks before the next ones: where rows are packed, each by itself.
+  // Pieces that are summed for all blocks before the next ones: where rows are packed, each by itself. One stage of all
+  // pieces is right, too, and what needs whole sums at once must have it.
   struct Stage {
     size_t begin, end;
     Channels channels;
@@ -294,6 +295,7 @@ class Item {
     const int64_t row = block_rows.first;
     const int rows = block_rows.rows;
     const int64_t column = panel * kernels_.block_columns;
+    // The sums are kept in the outputs from one stage to the next.
     float* c[kMaxBlockRows];
     bool outside = false;
     for (int r = 0; r < rows; ++r) {
