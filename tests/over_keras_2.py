@@ -145,7 +145,6 @@ FAST = frozenset(
     {
         "data/test_preparation.py::test_partial_batches_are_refused[fit]",
         "layers/test_marks.py::test_values_and_gradients_stay[checkpoint]",
-        "loop/test_training.py::test_a_callback_stops_training",
         "optimizers/test_als_optimizer.py::test_the_factor_grows_when_gradients_are_small",
         "pipeline/test_assignment.py::test_functional",
         "replication/test_replication.py::test_predictions_are_in_the_order_of_the_data[4]",

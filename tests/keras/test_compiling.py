@@ -41,7 +41,7 @@ def test_steps_per_execution_are_a_positive_integer(strategy, steps, received):
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
 @pytest.mark.parametrize("kind", INTEGERS)
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_steps_per_execution_may_be_any_integer(strategy, kind, tmp_path):
     ends = []
 

@@ -163,6 +163,7 @@ def test_code_of_a_user_is_traced_again(model, own):
     assert runs_own_code(made)
 
 
+@pytest.mark.slow
 def test_insights_of_several_samples_need_no_other_trace(monkeypatch):
     traces = []
     trace = DeviceStep.trace

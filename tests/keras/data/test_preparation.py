@@ -454,6 +454,7 @@ def test_labels_out_of_range_are_refused(model, name, wide):
         model.fit(x, y, batch_size=4)
 
 
+@pytest.mark.slow
 def test_labels_of_a_dataset_out_of_range_are_refused(new_model):
     x, _ = arrays(4)
     dataset = tf.data.Dataset.from_tensors((x, np.array([0, 2**31, 0, 0])))

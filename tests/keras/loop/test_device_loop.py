@@ -293,6 +293,7 @@ def test_executions_that_do_not_divide_the_validation_data_are_refused(model):
         fit(model, 40, validation_data=batches(samples(48), 4), validation_steps=6)
 
 
+@pytest.mark.slow
 def test_executions_longer_than_an_epoch_are_shortened(model, caplog):
     ends = []
 

@@ -132,6 +132,7 @@ def test_a_list_of_callbacks_is_given_back_as_it_was():
     assert callbacks.callbacks == [own]
 
 
+@pytest.mark.slow
 def test_without_a_profiled_strategy_nothing_is_marked(monkeypatch):
     """The graphs of the loop have no op more, and Keras makes its own list of callbacks."""
     monkeypatch.setattr(spans, "_sinks", ())

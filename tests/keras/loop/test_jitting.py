@@ -103,6 +103,7 @@ def test_an_operation_has_its_price(model, engines, monkeypatch):
     assert int(message.split("gains time from ")[1].split()[0]) > 80
 
 
+@pytest.mark.slow
 def test_a_step_of_many_operations_is_not_compiled(model, engines, monkeypatch):
     monkeypatch.setattr(jitting, "MAX_JITTED_OPERATIONS", 20)
     fit(model, 40)

@@ -242,6 +242,7 @@ class TestFunctionsThatWereJoined:
         for ours, other in zip(results, expected_results, strict=True):
             np.testing.assert_allclose(ours, other, rtol=1e-4, atol=1e-4)
 
+    @pytest.mark.slow
     def test_have_gradients_in_another_run(self, monkeypatch):
         def gradients_through(function):
             return tf.function(lambda *args: gradients_of(function, args))

@@ -78,6 +78,7 @@ class TestKerasSteps:
         dots = of_opcode(modules.module("mixed_precision"), "dot")
         assert {i.type.dtype for i in dots} == {"f16"}
 
+    @pytest.mark.slow
     def test_an_equal_step_gives_an_equal_module(self):
         first, second = (modules._dropout() for _ in range(2))
         assert list(first.module.computations) == list(second.module.computations)

@@ -280,6 +280,7 @@ def test_a_shared_function_belongs_to_the_layer_that_calls_it(strategy):
     assert layers(program) == {"net/a", "net/b"}
 
 
+@pytest.mark.slow
 def test_a_loaded_loop_calls_functions_with_and_without_results(strategy, tmp_path):
     total = tf.Variable(0.0)
 
