@@ -185,11 +185,11 @@ def test_bits_of_segments():
         np.testing.assert_array_equal(result, reference)
 
 
-# They move tensors between replicas, or between host and device, or hold values for the host; XLA
-# has no such state.
+# They move tensors between replicas, or between host and device, or hold values or a generator's
+# state for the host; XLA has no such state.
 APART = re.compile(
     r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|check_feed"
-    r"|check_number|host_kernel|call_application|nonfinite_flag|replay_|rewind)"
+    r"|check_number|host_kernel|call_application|nonfinite_flag|replay_|rewind|stateful_)"
 )
 
 
