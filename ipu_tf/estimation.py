@@ -26,6 +26,7 @@ from ipu_tf.keras.data.input_shapes import Shapes
 from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model
 from ipu_tf.keras.loop.step_checks import check_step
 from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.steps.block_tracing import trace_equal_blocks_once
 from ipu_tf.keras.steps.recompute_argument import (
     Recompute,
     check_recompute,
@@ -146,13 +147,17 @@ def estimate(
                     trainable(keras_model, ours=keras_model is not model)
                 )
 
-            def trace(samples: int, specs: Any) -> None:
+            def trace_whole(samples: int, specs: Any) -> None:
                 if training:
                     data = training_data(keras_model, specs, targets, samples if batched else None)
                     DeviceStep(strategy, adapter_of(keras_model), accumulation).trace(data)
                 else:
                     # In a tuple, as in `predict`: the second item of a list would be the targets.
                     _trace(strategy, keras_model.predict_step, (specs,))
+
+            def trace(samples: int, specs: Any) -> None:
+                whole = functools.partial(trace_whole, samples, specs)
+                trace_equal_blocks_once(keras_model, whole, training=training)
 
             def retrace(samples: int) -> None:
                 trace(samples, specs_of(samples))

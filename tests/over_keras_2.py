@@ -42,6 +42,7 @@ APART = MappingProxyType(
         "It is about the classes of Keras 3, those of tf_keras have tests beside it.": (
             "layers/test_vendor_bases.py",
             "optimizers/test_ipu_optimizers.py",
+            "steps/test_equal_blocks.py",
             "steps/test_equal_updates.py",
             "test_training_state.py"
             "::test_a_model_inherits_the_state_its_setters_and_the_hooks_of_keras_alone",

@@ -8,6 +8,7 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf import IPUConfig, config
 from ipu_tf.internals.tensorflow import ConcreteFunction
+from ipu_tf.keras.adapters.estimates import estimates_of
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from tests import sample_models
@@ -176,6 +177,13 @@ class TestGivenModels:
         assert not optimizer.built
         for before, after in zip(weights, model.get_weights(), strict=True):
             np.testing.assert_array_equal(before, after)
+
+    def test_the_optimizer_of_a_trace_is_a_copy_of_any_class(self):
+        model = sample_models.mlp()
+        model.compile(keras.optimizers.Lamb(0.5), "mse")
+        with estimates_of(model).with_new_optimizer():
+            assert type(model.optimizer) is keras.optimizers.Lamb
+            assert float(model.optimizer.learning_rate) == 0.5
 
     def test_an_uncompiled_model_stays_uncompiled(self):
         model = sample_models.mlp()

@@ -7,7 +7,7 @@ objects that begins with an underscore; a test over the syntax tree keeps it so.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -36,6 +36,22 @@ from keras.src.backend.common.global_state import (
 # The classes of what is between symbolic tensors, whose graph Keras does not export.
 from keras.src.ops.node import KerasHistory as KerasHistory
 from keras.src.ops.node import Node as KerasNode
+
+
+def spec_of_initial_value(initial_value: Callable[[], object]) -> tf.TensorSpec | None:
+    """Returns shape and type of the initial value of a Keras variable; None of other functions.
+
+    What Keras passes to TensorFlow tells them when it runs only. Relies on the function in
+    `Variable._initialize_with_initializer`, which holds the variable, and on `Variable._dtype`: the
+    public type is the one that a policy computes in.
+    """
+    if "._initialize_with_initializer." not in getattr(initial_value, "__qualname__", ""):
+        return None
+    for cell in getattr(initial_value, "__closure__", None) or ():
+        if isinstance(cell.cell_contents, keras.Variable):
+            variable = cell.cell_contents
+            return tf.TensorSpec(variable.shape, variable._dtype)
+    return None
 
 
 def register_mappings_in(structure: object) -> bool:

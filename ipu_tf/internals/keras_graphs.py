@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Container, Iterator, Mapping, Sequence
+
 import keras
 
 from ipu_tf.internals.keras import KerasFunctional, KerasHistory, KerasNode
@@ -26,9 +29,40 @@ def history_of(tensor: keras.KerasTensor) -> KerasHistory:
 
 
 def nodes_by_depth(model: KerasFunctional) -> list[KerasNode]:
-    """Returns the calls of a graph, those farthest from its outputs first.
+    """Returns the calls of a graph, those farthest from its outputs first."""
+    return [node for nodes in nodes_at_depths(model).values() for node in nodes]
+
+
+def nodes_at_depths(model: KerasFunctional) -> dict[int, list[KerasNode]]:
+    """Returns the calls of a graph by their depth, those farthest from its outputs first.
 
     Relies on `Functional._nodes_by_depth`.
     """
-    depths = sorted(model._nodes_by_depth.items(), reverse=True)
-    return [node for _, nodes in depths for node in nodes]
+    return dict(sorted(model._nodes_by_depth.items(), reverse=True))
+
+
+@contextlib.contextmanager
+def with_calls_alone(
+    model: KerasFunctional,
+    calls: Mapping[int, Sequence[object]],
+    without: Container[keras.Operation],
+) -> Iterator[None]:
+    """Makes a graph run some of its calls and have fewer layers while the context is open.
+
+    A copy of a model calls all layers once more to build its graph. Relies on
+    `Functional._nodes_by_depth`, which its `call` walks, and on `Layer._layers`, whose variables
+    are the model's.
+
+    Args:
+        model: The graph.
+        calls: Its calls by their depth, the distance from the outputs.
+        without: Its operations that count for nothing, nor do their variables.
+    """
+    attributes = vars(model)
+    around = {name: attributes[name] for name in ("_nodes_by_depth", "_layers")}
+    layers = [layer for layer in around["_layers"] if layer not in without]
+    attributes.update(_nodes_by_depth=calls, _layers=layers)
+    try:
+        yield
+    finally:
+        attributes.update(around)

@@ -63,6 +63,16 @@ def decays(optimizer: keras.optimizers.Optimizer, weight: Variable) -> bool:
     return optimizer.weight_decay is not None and bool(optimizer._use_weight_decay(weight))
 
 
+def exempts_weights(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Returns whether single weights were exempted from decay.
+
+    Publicly a weight can be exempted, and nothing says which were. Relies on the
+    `_exclude_from_weight_decay` that `exclude_from_weight_decay` sets, and on its pattern.
+    """
+    names = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
+    return any(getattr(optimizer, name, None) for name in names)
+
+
 def key_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> Hashable:
     """Returns what an optimizer tells a variable by; it is the same for its Keras variable.
 

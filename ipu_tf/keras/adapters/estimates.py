@@ -9,6 +9,7 @@ import functools
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from ipu_tf.compiler.equal_blocks.repetition import Repetition
 from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 
@@ -23,6 +24,17 @@ class TrainableModel(GraphModel, Protocol):
     @property
     def loss(self) -> object:
         """What `compile` got as the loss."""
+
+
+class EqualBlocks(Protocol):
+    """Equal blocks of layers that follow each other in a model."""
+
+    @property
+    def repetition(self) -> Repetition:
+        """The blocks as the compiler sees them."""
+
+    def outer_blocks_alone(self) -> AbstractContextManager[None]:
+        """Returns a context in which the model has and calls the first and the last two alone."""
 
 
 class EstimateAdapter(Protocol):
@@ -43,6 +55,13 @@ class EstimateAdapter(Protocol):
     @property
     def runs_own_code(self) -> bool:
         """Whether its step may run code of a user's, which may look at the number of samples."""
+
+    def equal_blocks(self, *, training: bool) -> EqualBlocks | None:
+        """Returns blocks of which a trace may leave out all but the outer ones; None without any.
+
+        Args:
+            training: Whether the trace is of a training step.
+        """
 
     def outputs(self, inputs: SpecStructure) -> Structure:
         """Returns symbolic outputs, or specs of them, for inputs of these specs."""

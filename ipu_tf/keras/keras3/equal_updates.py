@@ -24,7 +24,7 @@ from ipu_tf.internals.tensorflow import ConcreteFunction
 from ipu_tf.keras.adapters.models import replaced_methods
 from ipu_tf.runtime.programs import device_programs
 
-_STOCK = frozenset(
+STOCK_OPTIMIZERS = frozenset(
     {
         keras.optimizers.Adadelta,
         keras.optimizers.Adagrad,
@@ -67,7 +67,7 @@ def tracing_equal_updates_once(
 
     Other optimizers than Keras' own trace every update: it may depend on more than shapes.
     """
-    is_stock = type(optimizer) in _STOCK and "update_step" not in vars(optimizer)
+    is_stock = type(optimizer) in STOCK_OPTIMIZERS and "update_step" not in vars(optimizer)
     if is_stock and device_programs.never_runs():
         updates = _Updates(optimizer)
         methods: dict[str, Callable[..., None]] = {

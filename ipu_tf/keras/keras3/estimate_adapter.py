@@ -13,8 +13,9 @@ import tensorflow as tf
 from ipu_tf.internals.keras_outputs import known_outputs
 from ipu_tf.internals.keras_training import build_for_training
 from ipu_tf.internals.structures import SpecStructure
-from ipu_tf.keras.adapters.estimates import estimates_of
+from ipu_tf.keras.adapters.estimates import EqualBlocks, estimates_of
 from ipu_tf.keras.adapters.graphs import GraphModel, Structure
+from ipu_tf.keras.keras3.equal_blocks import equal_blocks_of
 from ipu_tf.keras.keras3.own_code import runs_own_code
 
 
@@ -63,6 +64,10 @@ class Keras3Estimate:
         """Whether its step runs code of a user's, which may look at the number of samples."""
         return runs_own_code(self.model)
 
+    def equal_blocks(self, *, training: bool) -> EqualBlocks | None:
+        """Returns blocks of which a trace may leave out all but the outer ones, or None."""
+        return equal_blocks_of(self.model, training=training)
+
     def outputs(self, inputs: SpecStructure) -> Structure:
         """Returns symbolic outputs for inputs of these specs."""
 
@@ -75,7 +80,8 @@ class Keras3Estimate:
     def with_new_optimizer(self) -> Iterator[None]:
         """Replaces the optimizer by a copy without variables while the context is open."""
         theirs = self.model.optimizer
-        self.model.optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(theirs))
+        # Keras' `deserialize` knows no Lamb.
+        self.model.optimizer = type(theirs).from_config(theirs.get_config())
         try:
             yield
         finally:

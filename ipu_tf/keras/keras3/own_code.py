@@ -21,10 +21,16 @@ def runs_own_code(model: keras.Model) -> bool:
     """
     parts = [model, *layers_within(model), *model.metrics, model.optimizer]
     parts += keras.tree.flatten(model.loss)
-    return not all(part is None or isinstance(part, str) or _is_ours(part) for part in parts)
+    return not all(part is None or isinstance(part, str) or is_of_ours(part) for part in parts)
 
 
-def _is_ours(part: Any) -> bool:
+def is_class_of_ours(kind: type) -> bool:
+    """Returns whether a class is Keras' or of this package."""
+    return _package(kind) in _OURS
+
+
+def is_of_ours(part: object) -> bool:
+    """Returns whether the code of a layer, or of another part of a model, is Keras' or of us."""
     if isinstance(part, keras.layers.Lambda):
         return False
     functions = [function_of(part), *vars(part).values()] if hasattr(part, "__dict__") else []

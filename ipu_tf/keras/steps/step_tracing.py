@@ -17,6 +17,7 @@ from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.steps import overrides
+from ipu_tf.keras.steps.block_tracing import trace_equal_blocks_once
 from ipu_tf.keras.steps.own_steps import build_by_tracing, has_own
 from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.keras.training_state import StatefulModel
@@ -58,8 +59,12 @@ def trace_training(
         specs = step_specs.input_specs(model, batch_size, inputs)
         with strategy.scope(), placeholder_variables(), trainable(model, ours=False) as step:
             traced_model, notes = step
-            data = training_data(traced_model, specs, targets, batch_size)
-            DeviceStep(strategy, adapter_of(traced_model), accumulation).trace(data)
+
+            def trace() -> None:
+                data = training_data(traced_model, specs, targets, batch_size)
+                DeviceStep(strategy, adapter_of(traced_model), accumulation).trace(data)
+
+            trace_equal_blocks_once(traced_model, trace, training=True)
     return steps[0], notes
 
 

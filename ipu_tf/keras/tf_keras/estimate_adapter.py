@@ -54,6 +54,10 @@ class TfKerasEstimate:
         """True: which code is the user's is known of models of Keras 3 alone."""
         return True
 
+    def equal_blocks(self, *, training: bool) -> None:
+        """Returns None: blocks are compared in models of Keras 3 alone."""
+        del training
+
     def outputs(self, inputs: SpecStructure) -> Structure:
         """Returns specs of the outputs for inputs of these specs; builds the layers."""
 

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.internals.keras import spec_of_initial_value
+
 _NO_RESERVE = 0x4000
 """MAP_NORESERVE of Linux: the pages may be more than the host has. `mmap` names it from Python 3.13
 on."""
@@ -49,10 +51,13 @@ def _create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
 def _spec(initial_value: Callable[[], Any], shape: Any, dtype: Any) -> tf.TensorSpec:
     """Returns shape and type of an initialiser's result, without running it.
 
-    It is not traced if both are given: those of tf_keras warn when they are called twice.
+    It is not traced if both are known: those of tf_keras warn when they are called twice.
     """
     if shape is not None and dtype is not None:
         return tf.TensorSpec(shape, dtype)
+    known = spec_of_initial_value(initial_value)
+    if known is not None:
+        return known
     with tf.Graph().as_default():
         value = tf.convert_to_tensor(initial_value(), dtype=dtype)
         return tf.TensorSpec(value.shape, value.dtype)

@@ -16,6 +16,9 @@ import tensorflow as tf
 from ipu_tf.base import spans
 from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import DEFAULT_BLOCK, CompilerOptions
+from ipu_tf.compiler.equal_blocks.lengthening import lengthened
+from ipu_tf.compiler.equal_blocks.repetition import Repetition
+from ipu_tf.compiler.equal_blocks.splicing import lengthened_ops
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.traced_step import TracedStep
@@ -87,6 +90,7 @@ class TraceSettings:
         accumulators: Variables that accumulate gradients.
         never_run: Whether a trace ends with its program: the function never runs.
         updates: Which runs make up an update of the weights; None where the program says it.
+        repetition: The equal blocks of a model of which the outer ones alone are traced.
     """
 
     captured: list[TracedStep] | None = None
@@ -96,6 +100,7 @@ class TraceSettings:
     accumulators: Sequence[tf.Variable] = ()
     never_run: bool = False
     updates: UpdateRuns | None = None
+    repetition: Repetition | None = None
 
 
 _NO_SETTINGS = TraceSettings()
@@ -188,6 +193,14 @@ def updating(updates: UpdateRuns) -> contextlib.AbstractContextManager[None]:
     return _setting(lambda now: dataclasses.replace(now, updates=updates))
 
 
+def lengthening(repetition: Repetition) -> contextlib.AbstractContextManager[None]:
+    """Adds the equal blocks of a model that its traces inside leave out to their programs.
+
+    They raise NotRepeated if the others do not tell what is left out.
+    """
+    return _setting(lambda now: dataclasses.replace(now, repetition=repetition))
+
+
 def update_runs(tracer: Tracer) -> UpdateRuns | None:
     """Returns which runs of a traced program make up an update; None if it makes none."""
     update_runs = _SETTINGS.get().updates
@@ -221,6 +234,7 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
         UncompilableProgram: The function has no HLO.
         UnsupportedOpcodeError: An operation has no cost on the machine.
         IPUOutOfMemoryError: The program does not fit on a tile.
+        NotRepeated: It lacks blocks of a model that do not follow from the others.
     """
     settings = _SETTINGS.get()
     if settings.is_on_host:
@@ -251,6 +265,11 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
     options, samples = _of_replicas(configuration), settings.samples or _samples(tensors)
     plans = _plans(module, program.tile_ops)
     step = TracedStep(module=module, options=options, plans=plans, samples_per_run=samples)
+    if settings.repetition is not None:
+        step = lengthened(step, settings.repetition)
+        program.tile_ops[:] = lengthened_ops(program.tile_ops, settings.repetition)
+        program.native_ops[:] = lengthened_ops(program.native_ops, settings.repetition)
+        module, plans = step.module, dict(step.plans)
     if settings.captured is not None:
         settings.captured.append(step)
         return None

@@ -56,7 +56,7 @@ def momentum():
 )
 def test_equal_updates_cost_what_they_cost_apart(optimizer, monkeypatch):
     together, ops_together = estimated(optimizer, monkeypatch)
-    monkeypatch.setattr(equal_updates, "_STOCK", frozenset())
+    monkeypatch.setattr(equal_updates, "STOCK_OPTIMIZERS", frozenset())
     apart, ops_apart = estimated(optimizer, monkeypatch)
     assert together == apart
     assert ops_together < ops_apart

@@ -1,0 +1,1 @@
+"""Makes the step of a model of many equal blocks from the trace of a few of them."""

@@ -1,0 +1,194 @@
+"""The step of many equal blocks follows from that of four."""
+
+import re
+
+import pytest
+
+from ipu_tf.compiler.compiler_options import CompilerOptions
+from ipu_tf.compiler.equal_blocks.lengthening import lengthened
+from ipu_tf.compiler.equal_blocks.repetition import BlockNames, NotRepeated, Repetition
+from ipu_tf.compiler.equal_blocks.splicing import lengthened_ops
+from ipu_tf.compiler.hlo import Array, Instruction, Module, Parameter, TupleType, verify
+from ipu_tf.compiler.hlo import Computation as Instructions
+from ipu_tf.compiler.passes import dead_code
+from ipu_tf.compiler.traced_step import TracedStep
+from ipu_tf.machine import target
+from ipu_tf.programs.program import NativeOp
+
+F4, COUNT = Array("f32", (4,)), 7
+BLOCKS = [BlockNames(layers=(f"b{n}",), variables=(f"b{n}_w",)) for n in range(COUNT)]
+
+
+class Chain:
+    """A training step of blocks x -> tanh(w * x), as a trace has it; methods are overridden."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+        self.instructions = []
+        self.results = []
+        self.names = {}
+
+    def add(self, name, opcode, *operands, op="", layer="", **attributes):
+        one = Instruction(
+            name=f"{name}.{len(self.instructions)}",
+            opcode=opcode,
+            type=F4,
+            operands=tuple(self.names[operand] for operand in operands),
+            op_name=op,
+            layer=layer,
+            attributes=attributes,
+        )
+        self.instructions.append(one)
+        self.names[name] = one.name
+        return name
+
+    def forward(self, n, before):
+        """Adds the forward pass of a block."""
+        self.add(f"m{n}", "multiply", f"w{n}", before, op=f"net/b{n}_1/Mul", layer=f"b{n}")
+        self.add(f"y{n}", "tanh", f"m{n}", op=f"net/b{n}_1/Tanh", layer=f"b{n}")
+        return f"y{n}"
+
+    def backward(self, n, before, behind):
+        """Adds the backward pass of a block."""
+        tape = f"gradient_tape/net/b{n}_1"
+        self.add(f"t{n}", "multiply", behind, f"y{n}", op=f"{tape}/TanhGrad", layer=f"b{n}")
+        self.add(f"d{n}", "multiply", f"t{n}", before, op=f"{tape}/Mul_1", layer=f"b{n}")
+        self.add(f"x{n}", "multiply", f"t{n}", f"w{n}", op=f"{tape}/Mul", layer=f"b{n}")
+        return self.add(f"g{n}", "add", f"x{n}", behind, op=f"AddN_{n}")
+
+    def update(self, n):
+        """Adds the update of a block's weight."""
+        self.add(f"s{n}", "multiply", f"d{n}", "rate", op=f"sgd/mul_{2 * n}", layer="sgd")
+        return self.add(f"u{n}", "subtract", f"w{n}", f"s{n}", op=f"sgd/sub_{n}", layer="sgd")
+
+    def step(self):
+        parameters = [Parameter(name="x", role="input"), Parameter(name="rate", role="state")]
+        for number, name in enumerate(["x", "rate", *(f"w{n}" for n in self.blocks)]):
+            self.add(name, "parameter", parameter_number=number)
+        parameters += [
+            Parameter(name=f"b{n}/w", role="weight", layer=f"b{n}", updated_by=1 + place)
+            for place, n in enumerate(self.blocks)
+        ]
+        values = ["x"]
+        for n in self.blocks:
+            values.append(self.forward(n, values[-1]))
+        self.add("loss", "negate", values[-1], op="loss/Neg", layer="loss")
+        gradient = self.add("back", "negate", values[-1], op="gradient_tape/Neg", layer="loss")
+        for n, before in reversed(list(zip(self.blocks, values, strict=False))):
+            gradient = self.backward(n, before, gradient)
+        results = ["loss", *(self.update(n) for n in self.blocks)]
+        self.add("root", "tuple", *results)
+        root = self.instructions.pop()
+        types = TupleType((F4,) * len(results))
+        self.instructions.append(root.replace(type=types))
+        main = Instructions(name="main", instructions=tuple(self.instructions), root=root.name)
+        module = Module(
+            name="step", computations={"main": main}, entry="main", parameters=tuple(parameters)
+        )
+        verify(module)
+        return TracedStep(
+            module=module,
+            options=CompilerOptions(target=target("gc200")),
+            plans={},
+            samples_per_run=1,
+        )
+
+
+def lengthened_chain(kind=Chain, ends=(0, 1, COUNT - 2, COUNT - 1)):
+    return lengthened(kind(ends).step(), Repetition(BLOCKS))
+
+
+def read(module):
+    """What each instruction is and reads, without the numbers of its names."""
+    entry = module.entry_computation
+    place = {one.name: number for number, one in enumerate(entry)}
+    return [
+        (
+            one.opcode,
+            str(one.type),
+            re.sub(r"_\d+$", "", one.op_name),
+            one.layer,
+            one.attributes.get("parameter_number"),
+            [place[operand] for operand in one.operands],
+        )
+        for one in entry
+    ]
+
+
+def test_the_step_is_that_of_a_trace_of_all_blocks():
+    whole = dead_code.run(Chain(range(COUNT)).step().module)
+    longer = lengthened_chain().module
+    verify(longer)
+    assert read(longer) == read(whole)
+    assert longer.parameters == whole.parameters
+
+
+class WithGlobalNorm(Chain):
+    """Scales every gradient by what comes of all of them."""
+
+    def update(self, n):
+        if n == self.blocks[0]:
+            self.names["norm"] = self.names["rate"]
+            for other in self.blocks:
+                self.add("norm", "add", "norm", f"d{other}", op="sgd/norm", layer="sgd")
+            self.names["rate"] = self.names["norm"]
+        return super().update(n)
+
+
+class WithFarReads(Chain):
+    """Every block reads the one before the last."""
+
+    def forward(self, n, before):
+        place = list(self.blocks).index(n)
+        far = f"y{self.blocks[place - 2]}" if place > 1 else "x"
+        super().forward(n, before)
+        return self.add(f"y{n}", "add", f"y{n}", far, op=f"net/b{n}_1/Add", layer=f"b{n}")
+
+
+class WithOneOfItsOwn(Chain):
+    """A block does more than the others."""
+
+    def forward(self, n, before):
+        name = super().forward(n, before)
+        return self.add(f"y{n}", "abs", name, op="net/b1/Abs", layer="b1") if n == 1 else name
+
+
+class WithNumbers(Chain):
+    """The blocks have constants of their own."""
+
+    def forward(self, n, before):
+        name = super().forward(n, before)
+        self.add(f"c{n}", "constant", op=f"net/b{n}/Const", layer=f"b{n}", literal=repr(n))
+        return self.add(f"y{n}", "add", name, f"c{n}", op=f"net/b{n}/AddV2", layer=f"b{n}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (WithGlobalNorm, "of a block that is not its neighbour"),
+        (WithFarReads, "of a block that is not its neighbour"),
+        (WithOneOfItsOwn, "other instructions: .*abs"),
+        (WithNumbers, "constant, 'net/b1/Const'.* differ"),
+    ],
+)
+def test_other_blocks_are_refused(kind, message):
+    with pytest.raises(NotRepeated, match=message):
+        lengthened_chain(kind)
+
+
+def test_lists_of_ops_have_those_of_all_blocks():
+    def ops(blocks):
+        names = [*(f"b{n}/MatMul" for n in blocks), *(f"b{n}/MatMul_1" for n in reversed(blocks))]
+        return [
+            NativeOp(name=name, layer=name.partition("/")[0], op_type="MatMul", reason="")
+            for name in names
+        ]
+
+    assert lengthened_ops(ops([0, 1, 5, 6]), Repetition(BLOCKS)) == ops(range(COUNT))
+
+
+def test_variables_of_optimizers_are_named_after_those_of_their_block():
+    names = Repetition(BLOCKS)
+    assert names.renamed_variable("adam/b5_w_momentum", 0) == "adam/b2_w_momentum"
+    assert names.renamed_variable("b5/w", 2) == "b4/w"
+    assert names.renamed_variable("adam/iteration", 0) == "adam/iteration"
