@@ -201,6 +201,7 @@ IPU_TF_REGISTER_HOST_CALL("IpuSoftmaxDropoutGrad");
 IPU_TF_REGISTER_HOST_CALL("IpuSoftmaxGrad");
 IPU_TF_REGISTER_HOST_CALL("IpuTransposedMatMul");
 IPU_TF_REGISTER_HOST_CALL("IpuSparseSoftmaxLoss");
+IPU_TF_REGISTER_HOST_CALL("IpuStatefulDropoutMask");
 IPU_TF_REGISTER_HOST_CALL("IpuStatelessUserOp");
 IPU_TF_REGISTER_HOST_CALL("IpuUserOp");
 REGISTER_KERNEL_BUILDER(Name("IpuHostKernel").Device(kDevice), HostKernel);

@@ -10,7 +10,13 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph
-from ipu_tf.runtime.execution.layer_norm_fusion import Gradient, Norm, are_columns, join, row_sums
+from ipu_tf.runtime.execution.layer_norm_fusion import (
+    LayerNormForward,
+    LayerNormGradient,
+    are_columns,
+    join,
+    row_sums,
+)
 from ipu_tf.runtime.execution.op_patterns import Found, find, is_filled
 
 
@@ -27,7 +33,7 @@ def fuse_batch_norm(joined: FusionGraph, op: tf.Operation) -> None:
         join(joined, norm, list(_gradients(joined, norm, op, normal)))
 
 
-def _layer_norm(joined: FusionGraph, op: tf.Operation) -> tuple[Norm, tf.Tensor] | None:
+def _layer_norm(joined: FusionGraph, op: tf.Operation) -> tuple[LayerNormForward, tf.Tensor] | None:
     """Returns the layer norm that an op is a part of, and the normalized rows."""
     rows, ones, zeros = op.inputs[:3]
     of_channels = op.get_attr("data_format") == b"NCHW" and op.get_attr("is_training")
@@ -49,7 +55,7 @@ def _layer_norm(joined: FusionGraph, op: tf.Operation) -> tuple[Norm, tf.Tensor]
                 gamma, beta = found["gamma"], found["beta"]
                 if are_columns(gamma, x, axes=1) and gamma.shape == beta.shape:
                     found = {**found, "epsilon": _epsilon(joined, op)}
-                    return Norm(found, y, axes=1, stops=False), normal
+                    return LayerNormForward(found, y, axes=1, stops=False), normal
     return None
 
 
@@ -67,8 +73,8 @@ def _epsilon(joined: FusionGraph, op: tf.Operation) -> tf.Tensor:
 
 
 def _gradients(
-    joined: FusionGraph, norm: Norm, op: tf.Operation, normal: tf.Tensor
-) -> Iterator[Gradient]:
+    joined: FusionGraph, norm: LayerNormForward, op: tf.Operation, normal: tf.Tensor
+) -> Iterator[LayerNormGradient]:
     """Yields the gradients of a layer norm."""
     found = {"normal": normal, "gamma": norm.found["gamma"]}
     for scaled in joined.results_of(found["gamma"], "Mul"):
@@ -78,7 +84,7 @@ def _gradients(
         for dx in _input_gradients(joined, op, scaled):
             if dx.shape == norm.y.shape:
                 dgamma = _dgamma(joined, norm, with_dy)
-                yield Gradient(
+                yield LayerNormGradient(
                     with_dy["dy"], (), (dx, dgamma, row_sums(joined, with_dy["dy"], norm))
                 )
 
@@ -94,7 +100,7 @@ def _input_gradients(
                 yield from joined.results_of(gradient, "Reshape")
 
 
-def _dgamma(joined: FusionGraph, norm: Norm, found: Found) -> tf.Tensor | None:
+def _dgamma(joined: FusionGraph, norm: LayerNormForward, found: Found) -> tf.Tensor | None:
     for product in joined.results_of(found["normal"], "Mul"):
         if find(product, ("Mul", "normal", "dy"), found) is not None:
             return row_sums(joined, product, norm)

@@ -58,7 +58,7 @@ _FORMS = (
 )
 
 
-class Norm(NamedTuple):
+class LayerNormForward(NamedTuple):
     """A layer norm.
 
     Attributes:
@@ -74,7 +74,7 @@ class Norm(NamedTuple):
     stops: bool = True
 
 
-class Gradient(NamedTuple):
+class LayerNormGradient(NamedTuple):
     """A gradient of a layer norm: its inputs, and its results, None for those not computed."""
 
     dy: tf.Tensor
@@ -95,7 +95,9 @@ def fuse_layer_norm(joined: FusionGraph, op: tf.Operation) -> None:
         join(joined, norm, list(_gradients(joined, norm, form)))
 
 
-def join(joined: FusionGraph, norm: Norm, gradients: Sequence[Gradient]) -> None:
+def join(
+    joined: FusionGraph, norm: LayerNormForward, gradients: Sequence[LayerNormGradient]
+) -> None:
     """Puts a joined op in the place of a layer norm, and one in that of each gradient.
 
     Nothing changes if others read what happens between.
@@ -139,7 +141,7 @@ def _replace(joined: FusionGraph, tensors: Sequence[tf.Tensor | None], fused: tf
             joined.replace(tensor, by)
 
 
-def _layer_norm(joined: FusionGraph, op: tf.Operation) -> tuple[Norm, _Form] | None:
+def _layer_norm(joined: FusionGraph, op: tf.Operation) -> tuple[LayerNormForward, _Form] | None:
     """Returns the layer norm whose inverse deviation an op computes, and how it is written."""
     inverse = op.outputs[0]
     found = find(inverse, _INVERSE, {"inverse": inverse})
@@ -155,11 +157,13 @@ def _layer_norm(joined: FusionGraph, op: tf.Operation) -> tuple[Norm, _Form] | N
             for y, form in itertools.product(joined.results_of(product, "AddV2"), _FORMS):
                 whole = find(y, form.y, with_slope)
                 if whole is not None and whole["beta"].shape == whole["gamma"].shape:
-                    return Norm(whole, y, axes), form
+                    return LayerNormForward(whole, y, axes), form
     return None
 
 
-def _gradients(joined: FusionGraph, norm: Norm, form: _Form) -> Iterator[Gradient]:
+def _gradients(
+    joined: FusionGraph, norm: LayerNormForward, form: _Form
+) -> Iterator[LayerNormGradient]:
     """Yields the gradients of a layer norm."""
     slope = norm.found["slope"]
     products = joined.results_of(slope, "Mul")
@@ -171,7 +175,7 @@ def _gradients(joined: FusionGraph, norm: Norm, form: _Form) -> Iterator[Gradien
                 yield gradient
 
 
-def _gradient(joined: FusionGraph, norm: Norm, form: _Form) -> Gradient | None:
+def _gradient(joined: FusionGraph, norm: LayerNormForward, form: _Form) -> LayerNormGradient | None:
     """Returns the gradient of a layer norm that `dy` causes."""
     dy = norm.found["dy"]
     for by_values in joined.results_of(dy, "Mul"):
@@ -181,7 +185,7 @@ def _gradient(joined: FusionGraph, norm: Norm, form: _Form) -> Gradient | None:
             if len(terms) - len(added) == _TERMS:
                 results = (dx, _dgamma(joined, norm, form), row_sums(joined, dy, norm))
                 is_early = all(joined.is_before(term, results) for term in added)
-                return Gradient(dy, added, results) if is_early else None
+                return LayerNormGradient(dy, added, results) if is_early else None
     return None
 
 
@@ -189,7 +193,7 @@ _TERMS = 3
 """The parts of the gradient of x: by its values, by their mean, by their variance."""
 
 
-def _is_term(term: tf.Tensor, norm: Norm, form: _Form) -> bool:
+def _is_term(term: tf.Tensor, norm: LayerNormForward, form: _Form) -> bool:
     """Returns whether a tensor is a part of the gradient of x that the norm causes."""
     found = norm.found
     if find(term, ("Mul", "dy", "slope"), found) is not None:
@@ -219,14 +223,14 @@ def _spread(tensor: tf.Tensor, found: Found) -> tf.Tensor | None:
     return rows.op.inputs[0] if fits else None
 
 
-def _dgamma(joined: FusionGraph, norm: Norm, form: _Form) -> tf.Tensor | None:
+def _dgamma(joined: FusionGraph, norm: LayerNormForward, form: _Form) -> tf.Tensor | None:
     for product in joined.results_of(norm.found["inverse"], "Mul"):
         if find(product, ("Mul", "inverse", form.distances), norm.found) is not None:
             return row_sums(joined, product, norm)
     return None
 
 
-def row_sums(joined: FusionGraph, tensor: tf.Tensor, norm: Norm) -> tf.Tensor | None:
+def row_sums(joined: FusionGraph, tensor: tf.Tensor, norm: LayerNormForward) -> tf.Tensor | None:
     """Returns the sums of a tensor's rows in the shape of gamma, None if there are none."""
     rows, _ = _long_axes(norm)
     for total in joined.results_of(tensor, "Sum"):
@@ -237,11 +241,11 @@ def row_sums(joined: FusionGraph, tensor: tf.Tensor, norm: Norm) -> tf.Tensor | 
     return None
 
 
-def _sums_columns(axes: tf.Tensor, norm: Norm) -> bool:
+def _sums_columns(axes: tf.Tensor, norm: LayerNormForward) -> bool:
     return _summed_axes(axes, norm) == _long_axes(norm)[1]
 
 
-def _long_axes(norm: Norm) -> tuple[set[int], set[int]]:
+def _long_axes(norm: LayerNormForward) -> tuple[set[int], set[int]]:
     """Returns the axes of rows and those of columns that have more than one element."""
     shape = norm.found["x"].shape
     first = shape.rank - norm.axes
@@ -249,7 +253,7 @@ def _long_axes(norm: Norm) -> tuple[set[int], set[int]]:
     return {axis for axis in long if axis < first}, {axis for axis in long if axis >= first}
 
 
-def _summed_axes(axes: tf.Tensor, norm: Norm) -> set[int] | None:
+def _summed_axes(axes: tf.Tensor, norm: LayerNormForward) -> set[int] | None:
     """Returns those of more than one element that a sum adds up, None if they are not known."""
     value, shape = tf.get_static_value(axes), norm.found["x"].shape
     if value is None:
