@@ -1,4 +1,4 @@
-// Joined chains of element-wise ops: IpuScaledDifference and IpuAdamStep of optimizers, IpuGelu and IpuGeluGrad.
+// Joined chains of element-wise ops: moving means, steps and updates of optimizers, IpuGelu and IpuGeluGrad.
 #include "../core/elements/chains.h"
 
 #include "absl/strings/str_cat.h"
@@ -13,56 +13,95 @@ using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
+using tensorflow::TensorShape;
 
-// Base of kernels of two operands of one shape, then scalars.
-class PairKernel : public NamedKernel {
+// Base of kernels of `Operands` operands of one shape, then scalars; they read no further inputs.
+template <int Operands, int Scalars>
+class ChainKernel : public NamedKernel {
  public:
   using NamedKernel::NamedKernel;
 
   void Compute(OpKernelContext* context) override {
-    const Tensor &a = context->input(0), &b = context->input(1);
-    OP_REQUIRES(context, a.shape() == b.shape(),
-                Error(absl::StrCat("both operands have one shape. Received: ", a.shape().DebugString(), " and ",
-                                   b.shape().DebugString())));
-    for (int i = 2; i < context->num_inputs(); ++i) {
+    const Tensor& a = context->input(0);
+    for (int i = 1; i < Operands; ++i) {
+      const TensorShape& shape = context->input(i).shape();
+      OP_REQUIRES(context, a.shape() == shape,
+                  Error(absl::StrCat("the operands have one shape. Received: ", a.shape().DebugString(), " and ",
+                                     shape.DebugString())));
+    }
+    for (int i = Operands; i < Operands + Scalars; ++i) {
       OP_REQUIRES(context, context->input(i).dims() == 0,
                   Error(absl::StrCat("input ", i, " is a scalar. Received the shape ",
                                      context->input(i).shape().DebugString())));
     }
     Tensor* y = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, a.shape(), &y));
-    if (a.NumElements() == 0) return;
-    Run(context, a.flat<float>().data(), b.flat<float>().data(), y->flat<float>().data(), a.NumElements());
+    OP_REQUIRES_OK(context, Allocate(context, &y));
+    if (a.NumElements() > 0) Run(context, y->flat<float>().data(), a.NumElements());
   }
 
  protected:
-  virtual void Run(OpKernelContext* context, const float* a, const float* b, float* y, int64_t count) const = 0;
+  virtual absl::Status Allocate(OpKernelContext* context, Tensor** y) const {
+    return context->allocate_output(0, context->input(0).shape(), y);
+  }
+
+  virtual void Run(OpKernelContext* context, float* y, int64_t count) const = 0;
+
+  static const float* Values(OpKernelContext* context, int index) { return context->input(index).flat<float>().data(); }
 
   static float Scalar(OpKernelContext* context, int index) { return context->input(index).scalar<float>()(); }
 };
 
-class ScaledDifferenceKernel : public PairKernel {
+class ScaledDifferenceKernel : public ChainKernel<2, 1> {
  public:
-  explicit ScaledDifferenceKernel(OpKernelConstruction* context) : PairKernel(context) {
+  explicit ScaledDifferenceKernel(OpKernelConstruction* context) : ChainKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("square", &square_));
+    OP_REQUIRES_OK(context, context->GetAttr("add", &add_));
   }
 
  protected:
-  void Run(OpKernelContext* context, const float* a, const float* b, float* y, int64_t count) const override {
-    ScaledDifference(a, b, Scalar(context, 2), square_, y, count, ParallelOf(context));
+  void Run(OpKernelContext* context, float* y, int64_t count) const override {
+    ScaledDifference(Values(context, 0), Values(context, 1), Scalar(context, 2), square_, add_, y, count,
+                     ParallelOf(context));
   }
 
  private:
-  bool square_ = false;
+  bool square_ = false, add_ = false;
 };
 
-class AdamStepKernel : public PairKernel {
+class AdamStepKernel : public ChainKernel<2, 2> {
  public:
-  using PairKernel::PairKernel;
+  using ChainKernel::ChainKernel;
 
  protected:
-  void Run(OpKernelContext* context, const float* a, const float* b, float* y, int64_t count) const override {
-    AdamStep(a, b, Scalar(context, 2), Scalar(context, 3), y, count, ParallelOf(context));
+  void Run(OpKernelContext* context, float* y, int64_t count) const override {
+    AdamStep(Values(context, 0), Values(context, 1), Scalar(context, 2), Scalar(context, 3), y, count,
+             ParallelOf(context));
+  }
+};
+
+class AdamUpdateKernel : public ChainKernel<3, 2> {
+ public:
+  using ChainKernel::ChainKernel;
+
+ protected:
+  void Run(OpKernelContext* context, float* y, int64_t count) const override {
+    AdamUpdate(Values(context, 0), Values(context, 1), Values(context, 2), Scalar(context, 3), Scalar(context, 4), y,
+               count, ParallelOf(context));
+  }
+};
+
+class ScaledUpdateKernel : public ChainKernel<2, 1> {
+ public:
+  using ChainKernel::ChainKernel;
+
+ protected:
+  // The weights become what was the gradient, which nothing else reads, as a rule.
+  absl::Status Allocate(OpKernelContext* context, Tensor** y) const override {
+    return context->forward_input_or_allocate_output({1}, 0, context->input(0).shape(), y);
+  }
+
+  void Run(OpKernelContext* context, float* y, int64_t count) const override {
+    ScaledUpdate(Values(context, 0), Values(context, 1), Scalar(context, 2), y, count, ParallelOf(context));
   }
 };
 
@@ -84,15 +123,15 @@ class GeluKernel : public NamedKernel {
   bool approximate_ = false;
 };
 
-class GeluGradKernel : public PairKernel {
+class GeluGradKernel : public ChainKernel<2, 0> {
  public:
-  explicit GeluGradKernel(OpKernelConstruction* context) : PairKernel(context) {
+  explicit GeluGradKernel(OpKernelConstruction* context) : ChainKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("approximate", &approximate_));
   }
 
  protected:
-  void Run(OpKernelContext* context, const float* x, const float* dy, float* dx, int64_t count) const override {
-    GeluGradient(x, dy, approximate_, dx, count, ActiveKernels(), ParallelOf(context));
+  void Run(OpKernelContext* context, float* dx, int64_t count) const override {
+    GeluGradient(Values(context, 0), Values(context, 1), approximate_, dx, count, ActiveKernels(), ParallelOf(context));
   }
 
  private:
@@ -106,8 +145,9 @@ REGISTER_OP("IpuScaledDifference")
     .Output("y: T")
     .Attr("T: {float}")
     .Attr("square: bool = false")
+    .Attr("add: bool = false")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
-    .Doc("Mul of Sub of a (with `square`, of Square of a) and b, and a scalar.");
+    .Doc("Mul of Sub of a (with `square`, of Square of a) and b, and a scalar; with `add`, AddV2 of b and that.");
 
 REGISTER_OP("IpuAdamStep")
     .Input("mean: T")
@@ -136,8 +176,34 @@ REGISTER_OP("IpuGeluGrad")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("The gradient of IpuGelu.");
 
+REGISTER_OP("IpuAdamUpdate")
+    .Input("weights: T")
+    .Input("mean: T")
+    .Input("square: T")
+    .Input("rate: T")
+    .Input("epsilon: T")
+    .Input("after: N * T")
+    .Output("y: T")
+    .Attr("T: {float}")
+    .Attr("N: int >= 0 = 0")
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("Sub of weights and IpuAdamStep; XLA runs it in place, `after` what else reads the weights.");
+
+REGISTER_OP("IpuScaledUpdate")
+    .Input("weights: T")
+    .Input("gradient: T")
+    .Input("rate: T")
+    .Input("after: N * T")
+    .Output("y: T")
+    .Attr("T: {float}")
+    .Attr("N: int >= 0 = 0")
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("Sub of weights, and of Mul of gradient and a scalar; XLA runs it in place, `after` what else reads weights.");
+
 REGISTER_KERNEL_BUILDER(Name("IpuScaledDifference").Device(DEVICE_CPU), ScaledDifferenceKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuAdamStep").Device(DEVICE_CPU), AdamStepKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuAdamUpdate").Device(DEVICE_CPU), AdamUpdateKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuScaledUpdate").Device(DEVICE_CPU), ScaledUpdateKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuGelu").Device(DEVICE_CPU), GeluKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuGeluGrad").Device(DEVICE_CPU), GeluGradKernel);
 

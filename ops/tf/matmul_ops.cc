@@ -77,7 +77,7 @@ class MatMulKernel : public TileKernel, public DirectKernel {
     c.Round(numerics_.nanoo, kernels, parallel);
   }
 
-  bool IsDirect() const override { return numerics_.type == ElementType::kFloat && num_inputs() == 2; }
+  bool IsDirect() const override { return numerics_.type == ElementType::kFloat && num_inputs() != 3; }
 
   absl::Status Run(absl::Span<const View> operands, const View& result, const Parallel& parallel) override {
     std::call_once(direct_once_, [&] {  // The shapes of a program of XLA's do not change.
@@ -85,8 +85,13 @@ class MatMulKernel : public TileKernel, public DirectKernel {
       direct_status_ = SetShape(operands[0].dimensions, operands[1].dimensions, &direct_shape_, &unused);
     });
     if (!direct_status_.ok()) return direct_status_;
+    auto* c = static_cast<float*>(result.data);
+    WeightUpdate update;
+    if (operands.size() > 3) {
+      update = {static_cast<const float*>(operands[2].data), c, *static_cast<const float*>(operands[3].data)};
+    }
     MatMul(direct_shape_, matmul_plan_, CallNumerics(), static_cast<const float*>(operands[0].data),
-           static_cast<const float*>(operands[1].data), static_cast<float*>(result.data), ActiveKernels(), parallel);
+           static_cast<const float*>(operands[1].data), c, ActiveKernels(), parallel, update);
     return absl::OkStatus();
   }
 
@@ -97,8 +102,8 @@ class MatMulKernel : public TileKernel, public DirectKernel {
   }
 
   bool relu_ = false;
+  MatMulPlan matmul_plan_;
 
- private:
   absl::Status SetShape(Dimensions a, Dimensions b, MatMulShape* shape, TensorShape* output) const {
     if (absl::Status status = CheckRanks(a, b); !status.ok()) return status;
     SetMatrices(a, transpose_a_, b, transpose_b_, shape);
@@ -119,6 +124,7 @@ class MatMulKernel : public TileKernel, public DirectKernel {
     return absl::OkStatus();
   }
 
+ private:
   // The rows of all matrices of `a` are those of one product if all are multiplied by the one matrix of `b`.
   void PlaceBatches(const tensorflow::MatMulBCast& batches, Dimensions a, Dimensions b, MatMulShape* shape) const {
     const int64_t a_floats = shape->rows * shape->depth, b_floats = shape->columns * shape->depth;
@@ -137,7 +143,6 @@ class MatMulKernel : public TileKernel, public DirectKernel {
   }
 
   bool transpose_a_, transpose_b_;
-  MatMulPlan matmul_plan_;
   std::once_flag direct_once_;
   absl::Status direct_status_;
   MatMulShape direct_shape_;
@@ -158,6 +163,30 @@ class IpuMatMulBias : public IpuMatMul {
  public:
   explicit IpuMatMulBias(OpKernelConstruction* context) : IpuMatMul(context) {
     OP_REQUIRES_OK(context, context->GetAttr("relu", &relu_));
+  }
+};
+
+// The update of weights by their gradient, a product: it is never written.
+class IpuMatMulUpdate : public IpuMatMul {
+ public:
+  using IpuMatMul::IpuMatMul;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor &a = context->input(0), &b = context->input(1), &weights = context->input(2),
+                 &rate = context->input(3);
+    MatMulShape shape;
+    TensorShape product;
+    OP_REQUIRES_OK(context, SetShape(a.shape().dim_sizes(), b.shape().dim_sizes(), &shape, &product));
+    OP_REQUIRES(context, weights.shape() == product,
+                Error(absl::StrCat("weights have the shape of the product, ", product.DebugString(),
+                                   ". Received: ", weights.shape().DebugString())));
+    OP_REQUIRES(context, rate.dims() == 0,
+                Error(absl::StrCat("the rate is a scalar. Received the shape ", rate.shape().DebugString())));
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, product, &output));
+    float* c = output->flat<float>().data();
+    MatMul(shape, matmul_plan_, CallNumerics(), a.flat<float>().data(), b.flat<float>().data(), c, ActiveKernels(),
+           ParallelOf(context), {weights.flat<float>().data(), c, rate.scalar<float>()()});
   }
 };
 
@@ -191,6 +220,22 @@ REGISTER_OP("IpuMatMulBias")
     .Attr("relu: bool = false")
     .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::MatMulShape)
     .Doc("IpuMatMul, then a bias and perhaps a ReLU. Only float32: a float16 sum is rounded before the bias.");
+
+REGISTER_OP("IpuMatMulUpdate")
+    .Input("a: T")
+    .Input("b: T")
+    .Input("weights: T")
+    .Input("rate: T")
+    .Input("after: N * T")
+    .Output("updated: T")
+    .Attr("N: int >= 0 = 0")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr("T: {float}")
+    .Attr("grad_a: bool = false")
+    .Attr("grad_b: bool = false")
+    .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::MatMulShape)
+    .Doc("Sub of weights, and of Mul of IpuMatMul and a scalar; XLA runs it in place, `after` what else reads them.");
 
 REGISTER_OP("IpuBatchMatMul")
     .Input("x: T")
@@ -231,6 +276,7 @@ IPU_TF_REGISTER_V3(float);
 IPU_TF_REGISTER_V3(Eigen::half);
 #undef IPU_TF_REGISTER_V3
 REGISTER_KERNEL_BUILDER(Name("IpuMatMulBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), IpuMatMulBias);
+REGISTER_KERNEL_BUILDER(Name("IpuMatMulUpdate").Device(DEVICE_CPU).TypeConstraint<float>("T"), IpuMatMulUpdate);
 
 }  // namespace
 }  // namespace ipu_tf

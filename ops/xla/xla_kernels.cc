@@ -2,6 +2,7 @@
 // function computes the same bits as one that is not.
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -53,6 +54,15 @@ bool HasState(const NodeDef& node, const tensorflow::OpDef& op) {
   return op.is_stateful() || (rounding != node.attr().end() && rounding->second.s() == "stochastic");
 }
 
+// The operand of an op of one result whose memory the result takes: weights are updated where they lie. -1: none.
+int OperandInPlace(const NodeDef& node) {
+  const std::string& op = node.op();
+  if (op == "IpuMatMulUpdate") return 2;
+  if (op == "IpuAdamUpdate" || op == "IpuScaledUpdate") return 0;
+  const auto add = node.attr().find("add");
+  return op == "IpuScaledDifference" && add != node.attr().end() && add->second.b() ? 1 : -1;
+}
+
 class HostCallKernel : public tensorflow::XlaOpKernel {
  public:
   explicit HostCallKernel(tensorflow::OpKernelConstruction* context) : HostCallKernel(context, context->def()) {}
@@ -68,10 +78,12 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
     OP_REQUIRES_OK(context, ResultShapes(context, &result_shapes));
 
     const bool single = result_shapes.size() == 1;
+    std::vector<std::pair<xla::ShapeIndex, std::pair<int64_t, xla::ShapeIndex>>> in_place;
+    if (const int operand = OperandInPlace(node_); operand >= 0) in_place.push_back({{}, {operand, {}}});
     const xla::XlaOp call = xla::CustomCallWithLayout(
         context->builder(), kHostCallTarget, operands,
         single ? result_shapes[0] : xla::ShapeUtil::MakeTupleShape(result_shapes), operand_shapes,
-        CallAttributes(node_), HasState(node_, op_->op_def), {}, nullptr, xla::CustomCallSchedule::SCHEDULE_NONE,
+        CallAttributes(node_), HasState(node_, op_->op_def), in_place, nullptr, xla::CustomCallSchedule::SCHEDULE_NONE,
         xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
     for (int i = 0; i < context->num_outputs(); ++i) {
       context->SetOutput(i, single ? call : xla::GetTupleElement(call, i));
@@ -158,6 +170,7 @@ class HostKernel : public HostCallKernel {
 
 IPU_TF_REGISTER_HOST_CALL("IpuMatMul");
 IPU_TF_REGISTER_HOST_CALL("IpuMatMulBias");
+IPU_TF_REGISTER_HOST_CALL("IpuMatMulUpdate");
 IPU_TF_REGISTER_HOST_CALL("IpuBatchMatMul");
 IPU_TF_REGISTER_HOST_CALL("IpuBatchMatMulV3");
 IPU_TF_REGISTER_HOST_CALL("IpuCast");
@@ -195,6 +208,8 @@ IPU_TF_REGISTER_HOST_CALL("IpuNormGradient");
 IPU_TF_REGISTER_HOST_CALL("IpuScaleShift");
 IPU_TF_REGISTER_HOST_CALL("IpuScaledDifference");
 IPU_TF_REGISTER_HOST_CALL("IpuAdamStep");
+IPU_TF_REGISTER_HOST_CALL("IpuAdamUpdate");
+IPU_TF_REGISTER_HOST_CALL("IpuScaledUpdate");
 IPU_TF_REGISTER_HOST_CALL("IpuSegmentSum");
 IPU_TF_REGISTER_HOST_CALL("IpuSoftmaxDropout");
 IPU_TF_REGISTER_HOST_CALL("IpuSoftmaxDropoutGrad");

@@ -26,11 +26,12 @@ logger = logging.getLogger(__name__)
 
 _TILE_OPS = frozenset(
     {
-        "IpuAdamStep", "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuColumnDots",
-        "IpuEinsum", "IpuGelu", "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad",
-        "IpuMatMul", "IpuMatMulBias", "IpuMoments", "IpuNonfiniteReplay", "IpuNormGradient",
-        "IpuScaleShift", "IpuScaledDifference", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad",
-        "IpuSoftmaxGrad", "IpuSparseSoftmaxLoss", "IpuTransposedMatMul",
+        "IpuAdamStep", "IpuAdamUpdate", "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast",
+        "IpuColumnDots", "IpuEinsum", "IpuGelu", "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm",
+        "IpuLayerNormGrad", "IpuMatMul", "IpuMatMulBias", "IpuMatMulUpdate", "IpuMoments",
+        "IpuNonfiniteReplay", "IpuNormGradient", "IpuScaleShift", "IpuScaledDifference",
+        "IpuScaledUpdate", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad",
+        "IpuSparseSoftmaxLoss", "IpuTransposedMatMul",
     }
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Gradients of joined loops of recurrent layers, segment sums, softmax, layer norms and GELUs.
+"""Gradients of joined loops of recurrent layers, and of other joined chains.
 
 A tape needs them if it records a function that was traced, and joined, before. They are those of
 the ops that were joined. Importing this module registers them with TensorFlow.
@@ -12,6 +12,7 @@ from ipu_tf.ops.kernels.chains import TracedChain
 from ipu_tf.ops.kernels.joined_ops import JOINED
 
 
+@tf.RegisterGradient("IpuAdamUpdate")
 @tf.RegisterGradient("IpuGatherRows")
 @tf.RegisterGradient("IpuGatherSegmentSum")
 @tf.RegisterGradient("IpuGelu")
@@ -22,6 +23,8 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 @tf.RegisterGradient("IpuLayerNormGrad")
 @tf.RegisterGradient("IpuLstm")
 @tf.RegisterGradient("IpuLstmGrad")
+@tf.RegisterGradient("IpuMatMulUpdate")
+@tf.RegisterGradient("IpuScaledUpdate")
 @tf.RegisterGradient("IpuSegmentSum")
 @tf.RegisterGradient("IpuSoftmaxDropout")
 @tf.RegisterGradient("IpuSoftmaxDropoutGrad")

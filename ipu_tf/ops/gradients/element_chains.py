@@ -21,7 +21,8 @@ def _scaled_difference(op: Any, grad: tf.Tensor) -> Gradients:
     square = op.get_attr("square")
     scaled = grad * factor
     of_factor = tf.reduce_sum(grad * ((a * a if square else a) - b))
-    return 2.0 * a * scaled if square else scaled, -scaled, of_factor
+    of_b = grad - scaled if op.get_attr("add") else -scaled
+    return 2.0 * a * scaled if square else scaled, of_b, of_factor
 
 
 @tf.RegisterGradient("IpuAdamStep")

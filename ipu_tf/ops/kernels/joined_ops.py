@@ -191,13 +191,34 @@ def _norm_gradient(chain: Chain) -> Sequence[str]:
 def _scaled_difference(chain: Chain) -> Sequence[str]:
     a, b, factor = chain.inputs
     value = chain.add("Square", a) if chain.attribute("square").b else a
-    return [chain.add("Mul", chain.add("Sub", value, b), factor)]
+    result = chain.add("Mul", chain.add("Sub", value, b), factor)
+    return [chain.add("AddV2", b, result) if chain.attribute("add").b else result]
 
 
 def _adam_step(chain: Chain) -> Sequence[str]:
-    mean, square, rate, epsilon = chain.inputs
+    return [_step_of_adam(chain, *chain.inputs)]
+
+
+def _adam_update(chain: Chain) -> Sequence[str]:
+    weights, mean, square, rate, epsilon, *_ = chain.inputs
+    return [chain.add("Sub", weights, _step_of_adam(chain, mean, square, rate, epsilon))]
+
+
+def _step_of_adam(chain: Chain, mean: str, square: str, rate: str, epsilon: str) -> str:
     total = chain.add("AddV2", chain.add("Sqrt", square), epsilon)
-    return [chain.add("RealDiv", chain.add("Mul", mean, rate), total)]
+    return chain.add("RealDiv", chain.add("Mul", mean, rate), total)
+
+
+def _scaled_update(chain: Chain) -> Sequence[str]:
+    weights, gradient, rate, *_ = chain.inputs
+    return [chain.add("Sub", weights, chain.add("Mul", gradient, rate))]
+
+
+def _product_update(chain: Chain) -> Sequence[str]:
+    a, b, weights, rate, *_ = chain.inputs
+    transposed = {name: chain.attribute(name).b for name in ("transpose_a", "transpose_b")}
+    product = chain.add("MatMul", a, b, **transposed)
+    return [chain.add("Sub", weights, chain.add("Mul", product, rate))]
 
 
 def _softmax_gradient(chain: Chain) -> Sequence[str]:
@@ -342,6 +363,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuConv2DBias": _biased("Conv2D"),
         "IpuMatMulBias": _biased("MatMul"),
         "IpuTransposedMatMul": _transposed_matmul,
+        "IpuMatMulUpdate": _product_update,
         "IpuConv2DBackpropFilterWithBias": _filter_and_bias_gradients,
         "IpuConv2DBackpropInputRelu": _input_and_relu_gradients,
         "IpuMaxPoolGrad": _pool_and_relu_gradients,
@@ -356,6 +378,8 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuAdamStep": _adam_step,
         "IpuSoftmaxDropout": _softmax_dropout,
         "IpuSoftmaxDropoutGrad": _softmax_dropout_gradient,
+        "IpuAdamUpdate": _adam_update,
+        "IpuScaledUpdate": _scaled_update,
         "IpuSoftmaxGrad": _softmax_gradient,
         "IpuLayerNorm": _layer_norm,
         "IpuLayerNormGrad": _layer_norm_gradient,

@@ -1,7 +1,8 @@
 """Fuses chains of element-wise ops of optimizers.
 
 Each op of such a chain reads and writes a tensor as large as the weights. Fused, a chain is one
-pass.
+pass. Weights whose gradient is a product are updated where its sums are complete, block by block:
+the gradient is never written.
 """
 
 from __future__ import annotations
@@ -9,17 +10,22 @@ from __future__ import annotations
 import tensorflow as tf
 
 from ipu_tf.runtime.execution import softmax_fusion
-from ipu_tf.runtime.execution.fusion_graph import FusionGraph
+from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
+
+_ASSIGNMENT = "AssignVariableOp"
 
 
 def fuse_difference(graph: FusionGraph, op: tf.Operation) -> None:
-    """Fuses what follows a difference: the gradient of a softmax, or a product with a scalar.
+    """Fuses a difference with its use: gradients of softmax, products with scalars, assignments.
 
     Args:
         graph: The graph.
         op: An op of type Sub.
     """
     use = graph.only_use(op.outputs[0])
+    if use is not None and use.op.type == _ASSIGNMENT:
+        _fuse_update(graph, op)
+        return
     if use is None or use.op.type != "Mul" or op.outputs[0].dtype != tf.float32:
         return
     other = use.op.inputs[1 - use.index]
@@ -43,6 +49,75 @@ def _fuse_scaled_difference(
         square=tf.compat.v1.AttrValue(b=square),
     )
     graph.replace(last.outputs[0], fused_op.outputs[0])
+
+
+def _fuse_update(graph: FusionGraph, op: tf.Operation) -> None:
+    """Fuses the assignment of weights less a step of Adam, or a gradient times a rate."""
+    weights, step = op.inputs
+    if not _are_fused(graph, weights, step):
+        return
+    attributes: dict[str, tf.compat.v1.AttrValue] = {}
+    if step.op.type == "IpuAdamStep":
+        op_type, inputs = "IpuAdamUpdate", [weights, *step.op.inputs]
+    elif step.op.type == "Mul":
+        gradient, rate = _with_scalar_last(step.op)
+        if rate.shape.rank != 0 or gradient.shape != weights.shape:
+            return
+        product = gradient.op
+        if _is_plain_product(product) and graph.only_use(gradient) is not None:
+            op_type, inputs = "IpuMatMulUpdate", [*product.inputs, weights, rate]
+            attributes = attributes_of(product)
+        else:
+            op_type, inputs = "IpuScaledUpdate", [weights, gradient, rate]
+    else:
+        return
+    after = _products_before(graph, op, weights)
+    attributes["N"] = tf.compat.v1.AttrValue(i=len(after))
+    fused_op = graph.create(op_type, op, [*inputs, *after], **attributes)
+    graph.replace(op.outputs[0], fused_op.outputs[0])
+
+
+def _products_before(
+    graph: FusionGraph, update: tf.Operation, weights: tf.Tensor
+) -> list[tf.Tensor]:
+    """Returns products by weights before their update: so XLA need not copy the weights for them.
+
+    What nothing else needs is left out: it would run for the update alone.
+    """
+    users = weights.op.inputs[0].consumers() if weights.op.type == "ReadVariableOp" else []
+    reads = [op.outputs[0] for op in users if op.type == "ReadVariableOp"]
+    readers = [use.op for read in reads for use in graph.uses(read) if use.op.type == "IpuMatMul"]
+    return [op.outputs[0] for op in readers if graph.runs_before(op, update)]
+
+
+def fuse_moving_mean(graph: FusionGraph, op: tf.Operation) -> bool:
+    """Fuses the assignment of `mean + (value - mean) * factor`; returns whether it is one.
+
+    Args:
+        graph: The graph.
+        op: An op of type AddV2.
+    """
+    mean, step = op.inputs
+    use = graph.only_use(op.outputs[0])
+    difference = step.op
+    if use is None or use.op.type != _ASSIGNMENT or not _are_fused(graph, mean, step):
+        return False
+    if difference.type != "IpuScaledDifference" or difference.inputs[1] is not mean:
+        return False
+    square, add = attributes_of(difference)["square"], tf.compat.v1.AttrValue(b=True)
+    fused_op = graph.create("IpuScaledDifference", op, difference.inputs, square=square, add=add)
+    graph.replace(op.outputs[0], fused_op.outputs[0])
+    return True
+
+
+def _are_fused(graph: FusionGraph, variable: tf.Tensor, step: tf.Tensor) -> bool:
+    """Returns whether a step of an optimizer for a variable has no other readers."""
+    is_alone = graph.only_use(step) is not None
+    return is_alone and step.dtype == tf.float32 and _same_known_shape(variable, step)
+
+
+def _is_plain_product(op: tf.Operation) -> bool:
+    return op.type == "IpuMatMul" and op.get_attr("rounding") == b"nearest"
 
 
 def fuse_adam_step(graph: FusionGraph, op: tf.Operation) -> None:

@@ -146,6 +146,11 @@ def _fuse_selection(joined: FusionGraph, op: tf.Operation) -> None:
         dropout_fusion.fuse_product_then_selection(joined, op)
 
 
+def _fuse_sum(joined: FusionGraph, op: tf.Operation) -> None:
+    if not chain_fusion.fuse_moving_mean(joined, op):
+        norm_fusion.fuse_scale_and_shift(joined, op)
+
+
 _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxyType(
     {
         **dict.fromkeys(_BIASED, _fuse_bias),
@@ -160,7 +165,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "Rsqrt": layer_norm_fusion.fuse_layer_norm,
         "FusedBatchNormV3": batch_norm_of_rows.fuse_batch_norm,
         "SquaredDifference": norm_fusion.fuse_moments,
-        "AddV2": norm_fusion.fuse_scale_and_shift,
+        "AddV2": _fuse_sum,
         "Sum": norm_fusion.fuse_sums,
         "AddN": norm_fusion.fuse_gradient,
         "Sub": chain_fusion.fuse_difference,

@@ -108,6 +108,10 @@ class FusionGraph:
         """Returns whether a tensor leaves the graph."""
         return id(tensor) in self._outputs
 
+    def runs_before(self, op: tf.Operation, other: tf.Operation) -> bool:
+        """Returns whether an op was traced before another, and outputs or effects need it."""
+        return self._place(op.outputs[0]) < self._place(other.outputs[0]) and self._is_needed(op)
+
     def operations_before(self, op: tf.Operation) -> Iterator[tf.Operation]:
         """Yields the ops that were created before `op`."""
         return itertools.takewhile(lambda other: other is not op, self._graph.get_operations())

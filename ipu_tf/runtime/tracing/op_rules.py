@@ -28,6 +28,8 @@ from ipu_tf.programs.op_names import is_gradient, scope_of
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.runtime.tracing import (
     accumulation_updates,
+    assignments,
+    float_checks,
     list_sizes,
     replica_reads,
     slices,
@@ -36,6 +38,7 @@ from ipu_tf.runtime.tracing import (
 from ipu_tf.runtime.tracing import op_attributes as attributes
 from ipu_tf.runtime.tracing.call_ops import LOOPS
 from ipu_tf.runtime.tracing.op_request import OpRequest
+from ipu_tf.runtime.tracing.snapshots import Snapshots
 
 
 class TracingState(Protocol):
@@ -45,11 +48,13 @@ class TracingState(Protocol):
         program: The program that is traced.
         configuration: The device that it is traced for.
         steps_of_update: Iterations of a loop after which an optimizer updates the weights.
+        snapshots: Reads variables before they change; None for programs without a replay.
     """
 
     program: Program
     configuration: DeviceConfiguration
     steps_of_update: int
+    snapshots: Snapshots | None
 
     def next_stream(self) -> int:
         """Returns the number of the next stream of random bits."""
@@ -162,6 +167,12 @@ def _update(trace: TracingState, request: OpRequest) -> OpRequest:
     return request.changed(inputs=inputs)
 
 
+def _assignment(trace: TracingState, request: OpRequest) -> OpRequest:
+    """Takes assignments of steps of optimizers apart, unless operations are checked one by one."""
+    is_checked = trace.snapshots is not None or float_checks.are_on(trace.configuration)
+    return request if is_checked else assignments.parted(request)
+
+
 def _native(trace: TracingState, request: OpRequest) -> OpRequest:
     """Records a contraction that no tile op computes."""
     reason = "no tile op exists for ops of this type"
@@ -186,6 +197,7 @@ _CONTRACTIONS_WITHOUT_TWIN = frozenset(
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_CONTRACTIONS_WITHOUT_TWIN, _native),
     **dict.fromkeys(UPDATES, _update),
+    **dict.fromkeys(assignments.ASSIGNMENTS, _assignment),
     **dict.fromkeys(LOOPS, _loop),
     **dict.fromkeys(list_sizes.SIZES, _list_size),
     "StridedSlice": _slice,

@@ -136,6 +136,8 @@ class Tracer:
             request = rule(self, request)
         if request.op_type.startswith("Ipu") or request.op_type != op_type:
             kwargs["op_def"] = None  # The caller's belongs to the stock op.
+        if request.name != name:
+            kwargs["name"] = f"{request.name}/"
         if self.snapshots is not None:
             self.snapshots.before(graph, request.op_type, request.inputs)
         op = create(request.op_type, request.inputs, attrs=dict(request.attrs), **kwargs)

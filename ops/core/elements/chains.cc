@@ -9,35 +9,64 @@ namespace {
 
 constexpr int64_t kLanes = 8;
 
-template <bool Square>
+template <bool Square, bool Add>
 void Difference(const float* a, const float* b, float factor, float* y, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) y[i] = ((Square ? a[i] * a[i] : a[i]) - b[i]) * factor;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    const float scaled = ((Square ? a[i] * a[i] : a[i]) - b[i]) * factor;
+    y[i] = Add ? b[i] + scaled : scaled;
+  }
 }
 
-void Step(const float* mean, const float* square, float rate, float epsilon, float* y, int64_t count) {
+// y = mean * rate / (sqrt(square) + epsilon), subtracted from `weights` unless they are null.
+template <bool Subtract>
+void Step(const float* weights, const float* mean, const float* square, float rate, float epsilon, float* y,
+          int64_t count) {
   const __m256 rates = _mm256_set1_ps(rate), epsilons = _mm256_set1_ps(epsilon);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     const __m256 root = _mm256_sqrt_ps(_mm256_loadu_ps(square + i));
     const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(mean + i), rates);
-    _mm256_storeu_ps(y + i, _mm256_div_ps(scaled, _mm256_add_ps(root, epsilons)));
+    const __m256 step = _mm256_div_ps(scaled, _mm256_add_ps(root, epsilons));
+    _mm256_storeu_ps(y + i, Subtract ? _mm256_sub_ps(_mm256_loadu_ps(weights + i), step) : step);
   }
-  for (; i < count; ++i) y[i] = mean[i] * rate / (std::sqrt(square[i]) + epsilon);
+  for (; i < count; ++i) {
+    const float step = mean[i] * rate / (std::sqrt(square[i]) + epsilon);
+    y[i] = Subtract ? weights[i] - step : step;
+  }
 }
 
 }  // namespace
 
-void ScaledDifference(const float* a, const float* b, float factor, bool square, float* y, int64_t count,
+void ScaledDifference(const float* a, const float* b, float factor, bool square, bool add, float* y, int64_t count,
                       const Parallel& parallel) {
-  ForStretches(count, ForFloats(count, parallel), [&](int64_t begin, int64_t length) {
-    (square ? Difference<true> : Difference<false>)(a + begin, b + begin, factor, y + begin, length);
-  });
+  const auto difference = square ? (add ? Difference<true, true> : Difference<true, false>)
+                                 : (add ? Difference<false, true> : Difference<false, false>);
+  ForStretches(count, ForFloats(count, parallel),
+               [&](int64_t begin, int64_t length) { difference(a + begin, b + begin, factor, y + begin, length); });
 }
 
 void AdamStep(const float* mean, const float* square, float rate, float epsilon, float* y, int64_t count,
               const Parallel& parallel) {
   ForStretches(count, ForFloats(count, parallel), [&](int64_t begin, int64_t length) {
-    Step(mean + begin, square + begin, rate, epsilon, y + begin, length);
+    Step<false>(nullptr, mean + begin, square + begin, rate, epsilon, y + begin, length);
+  });
+}
+
+void AdamUpdate(const float* weights, const float* mean, const float* square, float rate, float epsilon, float* y,
+                int64_t count, const Parallel& parallel) {
+  ForStretches(count, ForFloats(count, parallel), [&](int64_t begin, int64_t length) {
+    Step<true>(weights + begin, mean + begin, square + begin, rate, epsilon, y + begin, length);
+  });
+}
+
+void ScaledUpdate(const float* weights, const float* gradient, float rate, float* y, int64_t count,
+                  const Parallel& parallel) {
+  ForStretches(count, ForFloats(count, parallel), [&](int64_t begin, int64_t length) {
+    const float *w = weights + begin, *g = gradient + begin;
+    float* to = y + begin;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < length; ++i) to[i] = w[i] - g[i] * rate;
   });
 }
 

@@ -9,13 +9,23 @@
 
 namespace ipu_tf {
 
-// y = (a - b) * factor, or (a * a - b) * factor if `square`.
-void ScaledDifference(const float* a, const float* b, float factor, bool square, float* y, int64_t count,
+// `y` may be an operand of these.
+
+// y = (a - b) * factor, or (a * a - b) * factor if `square`; then b + y if `add`.
+void ScaledDifference(const float* a, const float* b, float factor, bool square, bool add, float* y, int64_t count,
                       const Parallel& parallel);
 
 // y = mean * rate / (sqrt(square) + epsilon).
 void AdamStep(const float* mean, const float* square, float rate, float epsilon, float* y, int64_t count,
               const Parallel& parallel);
+
+// y = weights - mean * rate / (sqrt(square) + epsilon).
+void AdamUpdate(const float* weights, const float* mean, const float* square, float rate, float epsilon, float* y,
+                int64_t count, const Parallel& parallel);
+
+// y = weights - gradient * rate.
+void ScaledUpdate(const float* weights, const float* gradient, float rate, float* y, int64_t count,
+                  const Parallel& parallel);
 
 // y = x * P(N < x) of a normal variable N; with `approximate`, the share is one of a tanh.
 void Gelu(const float* x, bool approximate, float* y, int64_t count, const Kernels& kernels, const Parallel& parallel);

@@ -34,6 +34,7 @@ constexpr int64_t kPackedRowsBytes = int64_t{32} << 20;
 // Room for the largest register block of a table of kernels, 12 x 32 in kernels_avx512.cc.
 constexpr int kMaxBlockRows = 16;
 constexpr int kMaxBlockColumns = 32;
+constexpr int kCacheLineFloats = 16;
 
 enum class Packing { kDirect, kLocal, kShared };
 
@@ -206,7 +207,8 @@ class Item {
   };
 
   std::vector<Stage> Stages() const {
-    if (blocking_.row_packing == Packing::kDirect) return {{0, pieces_.size(), {0, problem_.run}}};
+    const bool whole_sums = problem_.update.weights != nullptr;
+    if (whole_sums || blocking_.row_packing == Packing::kDirect) return {{0, pieces_.size(), {0, problem_.run}}};
     std::vector<Stage> stages;
     for (size_t i = 0; i < pieces_.size(); ++i) {
       stages.push_back({i, i + 1, {pieces_[i].part.k_begin, pieces_[i].part.k_end}});
@@ -296,12 +298,16 @@ class Item {
     const int rows = block_rows.rows;
     const int64_t column = panel * kernels_.block_columns;
     // The sums are kept in the outputs from one stage to the next.
-    float* c[kMaxBlockRows];
+    const bool updates = problem_.update.weights != nullptr;
+    float sums[kMaxBlockRows * kMaxBlockColumns];
+    float *results[kMaxBlockRows], *c[kMaxBlockRows];
     bool outside = false;
     for (int r = 0; r < rows; ++r) {
-      c[r] = space_.c[row + r] + problem_.column_offset + column;
+      results[r] = space_.c[row + r] + problem_.column_offset + column;
+      c[r] = updates ? sums + r * kMaxBlockColumns : results[r];
       outside = outside || space_.outside[row + r] != 0;
     }
+    FetchResults(results, rows);
     IndirectBlock block{};
     block.a_tap_stride = rows_;
     block.b = b;
@@ -328,6 +334,28 @@ class Item {
       } else {
         kernels_.indirect(block);
       }
+    }
+    if (updates) Update(sums, results, rows, block.columns);
+  }
+
+  // Asks for what a block will write, which else waits for memory where the reduction is short.
+  void FetchResults(float* const* results, int rows) const {
+    const WeightUpdate& update = problem_.update;
+    for (int r = 0; r < rows; ++r) {
+      for (int i = 0; i < kernels_.block_columns; i += kCacheLineFloats) {
+        __builtin_prefetch(results[r] + i, 1);
+        if (update.weights != nullptr) __builtin_prefetch(update.weights + (results[r] - update.outputs) + i);
+      }
+    }
+  }
+
+  void Update(const float* sums, float* const* results, int rows, int columns) const {
+    const float rate = problem_.update.rate;
+    for (int r = 0; r < rows; ++r, sums += kMaxBlockColumns) {
+      float* to = results[r];
+      const float* from = problem_.update.weights + (to - problem_.update.outputs);
+#pragma GCC ivdep
+      for (int i = 0; i < columns; ++i) to[i] = from[i] - sums[i] * rate;
     }
   }
 

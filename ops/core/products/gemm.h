@@ -41,6 +41,14 @@ struct Weights {
   int64_t n_stride = 1;
 };
 
+// What a product updates: each output is an element of `weights` less the sum times `rate`. `weights` lie as the
+// outputs do, `outputs` being the first of these; they may be the outputs.
+struct WeightUpdate {
+  const float* weights = nullptr;  // Null: the outputs are the sums.
+  const float* outputs = nullptr;
+  float rate = 0;
+};
+
 // rows x columns outputs, each the sum over `parts` in order.
 struct GemmProblem {
   int64_t rows = 0;
@@ -53,6 +61,7 @@ struct GemmProblem {
   int64_t transposed_step = 0;  // > 0: rows adjoin in memory, channels of the one tap lie this far apart.
   bool skip_outside = false;    // Do not form products of taps outside the image (else: of a zero).
   PassRounding rounding;
+  WeightUpdate update;
 
   int64_t taps() const { return static_cast<int64_t>(weights.tap_at.size()); }
 };

@@ -64,11 +64,11 @@ std::string CheckPlan(const MatMulPlan& plan, const MatMulShape& shape) {
 }
 
 void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics, const float* a, const float* b,
-            float* c, const Kernels& kernels, const Parallel& parallel) {
+            float* c, const Kernels& kernels, const Parallel& parallel, const WeightUpdate& update) {
   if (numerics.stochastic()) return TiledMatMul(shape, plan, numerics, a, b, c, parallel);
   const Partition reduction{shape.depth, plan.reduction, plan.grain};
   const PassRounding rounding{numerics.pass_grain(plan.grain), numerics.nanoo};
-  if (rounding.grain == 0 && IsSmall(shape) && IsOnePart(reduction, numerics)) {
+  if (update.weights == nullptr && rounding.grain == 0 && IsSmall(shape) && IsOnePart(reduction, numerics)) {
     return SmallMatMul(shape, a, b, c, kernels, parallel);
   }
   std::vector<StridedRows> sources;
@@ -84,6 +84,7 @@ void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& nu
     problem.source = &sources.back();
     problem.transposed_step = shape.a_k_stride == 1 ? 0 : shape.a_k_stride;
     problem.rounding = rounding;
+    problem.update = update;
     problem.parts = Parts(reduction, numerics);
   }
   RunGemms(problems, kernels, parallel);

@@ -41,6 +41,10 @@ LSTM_KERNELS, GRU_KERNELS = ((5, 24), (6, 24)), ((5, 18), (6, 18))
 # Ops that are joined of several, for float32 alone.
 FUSED_CASES = {
     "ipu_mat_mul_bias": ({"relu": True}, ((5, 40), (40, 7), (7,))),
+    "ipu_mat_mul_update": (
+        {"transpose_a": True, "plan": MATMUL_PLAN},
+        ((40, 5), (40, 7), (5, 7), ()),
+    ),
     "ipu_conv2d_bias": (CONV | {"relu": True}, (IMAGES, FILTER, FILTER[3:])),
     "ipu_conv2d_backprop_input_relu": (CONV, (FILTER, RESULT, IMAGES)),
     "ipu_conv2d_backprop_filter_with_bias": (CONV, (IMAGES, RESULT)),
@@ -50,6 +54,8 @@ FUSED_CASES = {
     "ipu_norm_gradient": ({"rows": 126}, (IMAGES, IMAGES, *(((1, 1, 1, 33),) * 4))),
     "ipu_scaled_difference": ({"square": True}, (IMAGES, IMAGES, ())),
     "ipu_adam_step": ({}, (IMAGES, IMAGES, (), ())),
+    "ipu_adam_update": ({}, (IMAGES, IMAGES, IMAGES, (), ())),
+    "ipu_scaled_update": ({}, (IMAGES, IMAGES, ())),
     "ipu_softmax_grad": ({}, (IMAGES, IMAGES)),
     "ipu_softmax_dropout": ({}, (IMAGES, ())),
     "ipu_softmax_dropout_grad": ({}, (IMAGES, IMAGES, ())),
@@ -95,6 +101,8 @@ def call(op, operands, **numerics):
         inputs.insert(*GIVEN[op])
     if op == "ipu_batch_mat_mul_v3":
         numerics["Tout"] = inputs[0].dtype
+    if op.endswith("_update"):
+        inputs.append([])
     if op in {"ipu_einsum", "ipu_transposed_mat_mul"}:
         inputs = [inputs]
     if op == "ipu_layer_norm_grad":
@@ -136,6 +144,32 @@ def test_bits_of_a_joined_op_are_those_of_the_kernel(op):
         tf.nest.flatten(result), tf.nest.flatten(call(op, operands)), strict=True
     ):
         np.testing.assert_array_equal(part, reference)
+
+
+def test_updates_take_the_place_of_weights_in_a_loop():
+    kernels = library.load()
+    x, dy, weights = (tf.constant(normals(n, (8, 8))) for n in range(3))
+    rates = [tf.constant(0.1), tf.constant(1e-3)]
+
+    def step(w, mean):
+        product = kernels.ipu_mat_mul(x, w, plan=[])  # Reads weights that change in place.
+        mean = kernels.ipu_scaled_difference(product, mean, rates[0], square=True, add=True)
+        w = kernels.ipu_mat_mul_update(dy, product, w, rates[1], [mean], plan=[])
+        w = kernels.ipu_scaled_update(w, product, rates[1], [])
+        return kernels.ipu_adam_update(w, product, mean, *rates, []), mean
+
+    def loop(w):
+        def body(i, *state):
+            return i + 1, *step(*state)
+
+        start = (0, w, tf.square(w))
+        return tf.while_loop(lambda i, *_: i < 3, body, start, maximum_iterations=3)[1:]
+
+    expected = weights, tf.square(weights)
+    for _ in range(3):
+        expected = step(*expected)
+    for ours, other in zip(jitted(loop)(weights), expected, strict=True):
+        np.testing.assert_array_equal(ours, other)
 
 
 @pytest.mark.parametrize("rounding", ["nearest", "stochastic"])

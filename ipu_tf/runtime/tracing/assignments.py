@@ -1,0 +1,62 @@
+"""Assignments of sums and differences as what they stand for: a read, an operation, an assignment.
+
+`AssignSubVariableOp` hides the difference in an operation with effects. As an operation of its own,
+it can be joined with the steps of an optimizer before it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import tensorflow as tf
+
+from ipu_tf.internals.tensorflow import get_resource_handle_data
+from ipu_tf.runtime.tracing.op_request import OpRequest
+
+_STEPS: Mapping[str, tuple[str, frozenset[str]]] = MappingProxyType(
+    {
+        "AssignSubVariableOp": ("Sub", frozenset({"Mul", "RealDiv"})),
+        "AssignAddVariableOp": ("AddV2", frozenset({"Mul"})),
+    }
+)
+"""For the types of assignments, the operation in them, and the last ones of steps of optimizers."""
+
+ASSIGNMENTS = frozenset(_STEPS)
+"""Types of the ops that `parted` takes apart."""
+
+
+def parted(request: OpRequest) -> OpRequest:
+    """Returns an assignment of a sum or difference, which is created before it.
+
+    The operation gets the name of the request, so the program for the machine is the same. Values
+    that are no float32 steps of an optimizer are left as they are, as are those of other shapes
+    than the variable's, which TensorFlow refuses.
+    """
+    handle, value = request.inputs
+    op_type, last_steps = _STEPS[request.op_type]
+    shape = _shape_of_variable(handle)
+    if value.dtype != tf.float32 or value.op.type not in last_steps or not value.shape.rank:
+        return request
+    if not value.shape.is_fully_defined() or shape != value.shape:
+        return request
+    name = f"{request.name}/"
+    result = getattr(tf.raw_ops, op_type)(x=_value_of(handle), y=value, name=name)
+    assignment = request.changed("AssignVariableOp", inputs=[handle, result])
+    return dataclasses.replace(assignment, name=f"{name}assign")
+
+
+def _value_of(handle: tf.Tensor) -> tf.Tensor:
+    """Returns what a variable holds: the last read of it, if nothing else uses it before."""
+    users = handle.consumers()
+    if users and all(user.type == "ReadVariableOp" for user in users):
+        return users[-1].outputs[0]
+    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+
+
+def _shape_of_variable(handle: tf.Tensor) -> tf.TensorShape | None:
+    data = get_resource_handle_data(handle)
+    if data is None or not data.is_set or len(data.shape_and_type) != 1:
+        return None
+    return tf.TensorShape(data.shape_and_type[0].shape)
