@@ -95,13 +95,24 @@ def _partners(
 ) -> Mapping[str, Instruction]:
     """Returns the instructions of the second block by the names of their equals in the first.
 
-    Of several of one kind the n-th is the equal of the n-th.
+    They are of one kind and read values of their block that are. Of several the n-th is the equal
+    of the n-th.
     """
     kinds: tuple[dict[object, list[Instruction]], ...] = ({}, {})
+    numbers: dict[object, int] = {}
+    kind_of: dict[str, int] = {}
     for instruction in module.entry_computation:
         block = blocks.get(instruction.name)
-        if block in (FIRST, SECOND):
-            kinds[block - FIRST].setdefault(_kind(instruction, repetition), []).append(instruction)
+        if block not in (FIRST, SECOND):
+            continue
+        variable = ""
+        if instruction.opcode == "parameter":
+            parameter = module.parameters[instruction.attributes["parameter_number"]]
+            variable = repetition.normalised_variable(parameter.name)
+        read = [kind_of[one] if blocks.get(one) == block else -1 for one in instruction.operands]
+        kind = (*_kind(instruction, repetition), variable, *read)
+        kind_of[instruction.name] = numbers.setdefault(kind, len(numbers))
+        kinds[block - FIRST].setdefault(kind, []).append(instruction)
     first, second = kinds
     if {kind: len(ones) for kind, ones in first.items()} != {
         kind: len(ones) for kind, ones in second.items()

@@ -57,6 +57,11 @@ class Repetition:
             for block in traced
             for position, layer in enumerate(block.layers)
         }
+        self._variables = {
+            variable: position
+            for block in traced
+            for position, variable in enumerate(block.variables)
+        }
         self._renames: list[Mapping[str, str]] = [
             dict(zip(self._template.layers, block.layers, strict=True)) for block in self._copied
         ]
@@ -82,6 +87,13 @@ class Repetition:
             parts = [_replaced(part, self._position_of) for part in path.split("/")]
             self._normalised[path] = _NUMBERS.sub("", "/".join(parts))
         return self._normalised[path]
+
+    def normalised_variable(self, path: str) -> str:
+        """Returns the path of a variable, also one that an optimizer keeps, as `normalised`."""
+        scope, _, name = path.rpartition("/")
+        owner = max((one for one in self._variables if name.startswith(one)), key=len, default="")
+        own = f"<{self._variables[owner]}>{name[len(owner) :]}" if owner else name
+        return self.normalised(f"{scope}/{own}")
 
     def renamed(self, path: str, copy: int) -> str:
         """Returns what a path or an op of the second block is called in a copy.
