@@ -36,15 +36,38 @@ def parted(request: OpRequest) -> OpRequest:
     """
     handle, value = request.inputs
     op_type, last_steps = _STEPS[request.op_type]
-    shape = _shape_of_variable(handle)
-    if value.dtype != tf.float32 or value.op.type not in last_steps or not value.shape.rank:
-        return request
-    if not value.shape.is_fully_defined() or shape != value.shape:
+    if value.op.type not in last_steps or not _fits(handle, value):
         return request
     name = f"{request.name}/"
     result = getattr(tf.raw_ops, op_type)(x=_value_of(handle), y=value, name=name)
-    assignment = request.changed("AssignVariableOp", inputs=[handle, result])
-    return dataclasses.replace(assignment, name=f"{name}assign")
+    return _assigned(request, result)
+
+
+def parted_descent(request: OpRequest) -> OpRequest:
+    """Returns the assignment of a `ResourceApplyGradientDescent`: of weights less rate x gradient.
+
+    Values that do not fit are left as they are, as in `parted`.
+    """
+    handle, rate, gradient = request.inputs
+    if rate.shape.rank != 0 or not _fits(handle, gradient):
+        return request
+    step = tf.raw_ops.Mul(x=gradient, y=rate, name=f"{request.name}_step/")
+    result = tf.raw_ops.Sub(x=_value_of(handle), y=step, name=f"{request.name}/")
+    return _assigned(request, result)
+
+
+def _fits(handle: tf.Tensor, value: tf.Tensor) -> bool:
+    """Returns whether a float32 tensor has the shape of a variable, and that is known."""
+    if value.dtype != tf.float32 or not value.shape.rank or not value.shape.is_fully_defined():
+        return False
+    return _shape_of_variable(handle) == value.shape
+
+
+def _assigned(request: OpRequest, result: tf.Tensor) -> OpRequest:
+    dtype = tf.compat.v1.AttrValue(type=result.dtype.as_datatype_enum)
+    inputs = [request.inputs[0], result]
+    assignment = request.changed("AssignVariableOp", inputs=inputs, attrs={"dtype": dtype})
+    return dataclasses.replace(assignment, name=f"{request.name}/assign")
 
 
 def _value_of(handle: tf.Tensor) -> tf.Tensor:

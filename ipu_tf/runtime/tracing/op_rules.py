@@ -173,6 +173,13 @@ def _assignment(trace: TracingState, request: OpRequest) -> OpRequest:
     return request if is_checked else assignments.parted(request)
 
 
+def _descent(trace: TracingState, request: OpRequest) -> OpRequest:
+    """Takes updates of plain gradient descent apart, as `_assignment` takes assignments."""
+    request = _update(trace, request)
+    is_checked = trace.snapshots is not None or float_checks.are_on(trace.configuration)
+    return request if is_checked else assignments.parted_descent(request)
+
+
 def _native(trace: TracingState, request: OpRequest) -> OpRequest:
     """Records a contraction that no tile op computes."""
     reason = "no tile op exists for ops of this type"
@@ -197,6 +204,7 @@ _CONTRACTIONS_WITHOUT_TWIN = frozenset(
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_CONTRACTIONS_WITHOUT_TWIN, _native),
     **dict.fromkeys(UPDATES, _update),
+    "ResourceApplyGradientDescent": _descent,
     **dict.fromkeys(assignments.ASSIGNMENTS, _assignment),
     **dict.fromkeys(LOOPS, _loop),
     **dict.fromkeys(list_sizes.SIZES, _list_size),

@@ -318,6 +318,37 @@ def test_optimizers_of_keras_are_joined_at_the_same_cost(monkeypatch, optimizer,
         np.testing.assert_allclose(ours, plain, rtol=1e-6)
 
 
+def test_the_optimizer_of_keras_2_is_joined_at_the_same_cost(monkeypatch):
+    optimizers = pytest.importorskip("tf_keras").optimizers.legacy
+    x = tf.constant(normals(0, (4, 6)))
+
+    def step():
+        own = IPUStrategy()
+        weights = [tf.Variable(normals(1, (6, 2))), tf.Variable(normals(2, (2,)))]
+        optimizer = optimizers.SGD(0.1)
+
+        def train(x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum((x @ weights[0] + weights[1]) ** 2)
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+
+        function = tf.function(lambda x: own.run(train, args=(x,))).get_concrete_function(x)
+        for _ in range(3):
+            function(x)
+        read = {op.type for op in function.graph.get_operations()}
+        steps = [(s.name.split(".")[0], s.cycles) for s in own.report().programs[0].device.steps]
+        return read, steps, [value.numpy() for value in weights]
+
+    read, steps, weights = step()
+    monkeypatch.setattr(assignments, "parted_descent", lambda request: request)
+    plain_read, plain_steps, plain_weights = step()
+    assert read >= {"IpuMatMulUpdate", "IpuScaledUpdate"}
+    assert "ResourceApplyGradientDescent" in plain_read - read
+    assert steps == plain_steps
+    for ours, plain in zip(weights, plain_weights, strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-6)
+
+
 def test_shapes_are_checked():
     a, b = tf.zeros((2, 3)), tf.zeros((3, 2))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"have one shape. Received: \[2,3\]"):
