@@ -17,23 +17,23 @@ from ipu_tf.runtime.execution.layer_norm_fusion import (
     join,
     row_sums,
 )
-from ipu_tf.runtime.execution.op_patterns import Found, find, is_filled
+from ipu_tf.runtime.execution.op_patterns import Bindings, find, is_filled
 
 
-def fuse_batch_norm(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_batch_norm(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses such a layer norm, and its gradients.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type FusedBatchNormV3.
     """
-    found = _layer_norm(joined, op)
-    if found is not None:
-        norm, normal = found
-        join(joined, norm, list(_gradients(joined, norm, op, normal)))
+    match = _layer_norm(graph, op)
+    if match is not None:
+        norm, normal = match
+        join(graph, norm, list(_gradients(graph, norm, op, normal)))
 
 
-def _layer_norm(joined: FusionGraph, op: tf.Operation) -> tuple[LayerNormForward, tf.Tensor] | None:
+def _layer_norm(graph: FusionGraph, op: tf.Operation) -> tuple[LayerNormForward, tf.Tensor] | None:
     """Returns the layer norm that an op is a part of, and the normalized rows."""
     rows, ones, zeros = op.inputs[:3]
     of_channels = op.get_attr("data_format") == b"NCHW" and op.get_attr("is_training")
@@ -45,24 +45,24 @@ def _layer_norm(joined: FusionGraph, op: tf.Operation) -> tuple[LayerNormForward
         return None
     if not is_filled(ones, 1) or not is_filled(zeros, 0):
         return None
-    for normal in joined.results_of(op.outputs[0], "Reshape"):
-        for product in joined.results_of(normal, "Mul"):
-            for y in joined.results_of(product, "AddV2"):
+    for normal in graph.results_of(op.outputs[0], "Reshape"):
+        for product in graph.results_of(normal, "Mul"):
+            for y in graph.results_of(product, "AddV2"):
                 pattern = ("AddV2", ("Mul", "normal", "gamma"), "beta")
-                found = find(y, pattern, {"normal": normal, "x": x})
-                if found is None or not normal.shape == y.shape == x.shape:
+                bindings = find(y, pattern, {"normal": normal, "x": x})
+                if bindings is None or not normal.shape == y.shape == x.shape:
                     continue
-                gamma, beta = found["gamma"], found["beta"]
+                gamma, beta = bindings["gamma"], bindings["beta"]
                 if are_columns(gamma, x, axes=1) and gamma.shape == beta.shape:
-                    found = {**found, "epsilon": _epsilon(joined, op)}
-                    return LayerNormForward(found, y, axes=1, stops=False), normal
+                    bindings = {**bindings, "epsilon": _epsilon(graph, op)}
+                    return LayerNormForward(bindings, y, axes=1, stops=False), normal
     return None
 
 
-def _epsilon(joined: FusionGraph, op: tf.Operation) -> tf.Tensor:
+def _epsilon(graph: FusionGraph, op: tf.Operation) -> tf.Tensor:
     """Creates the constant that a batch norm adds to variances."""
     value = tf.make_tensor_proto(op.get_attr("epsilon"), tf.float32)
-    constant = joined.create(
+    constant = graph.create(
         "Const",
         op,
         [],
@@ -73,35 +73,35 @@ def _epsilon(joined: FusionGraph, op: tf.Operation) -> tf.Tensor:
 
 
 def _gradients(
-    joined: FusionGraph, norm: LayerNormForward, op: tf.Operation, normal: tf.Tensor
+    graph: FusionGraph, norm: LayerNormForward, op: tf.Operation, normal: tf.Tensor
 ) -> Iterator[LayerNormGradient]:
     """Yields the gradients of a layer norm."""
-    found = {"normal": normal, "gamma": norm.found["gamma"]}
-    for scaled in joined.results_of(found["gamma"], "Mul"):
-        with_dy = find(scaled, ("Mul", "dy", "gamma"), found)
+    bindings = {"normal": normal, "gamma": norm.bindings["gamma"]}
+    for product_with_gamma in graph.results_of(bindings["gamma"], "Mul"):
+        with_dy = find(product_with_gamma, ("Mul", "dy", "gamma"), bindings)
         if with_dy is None or with_dy["dy"].shape != norm.y.shape:
             continue
-        for dx in _input_gradients(joined, op, scaled):
+        for dx in _input_gradients(graph, op, product_with_gamma):
             if dx.shape == norm.y.shape:
-                dgamma = _dgamma(joined, norm, with_dy)
+                dgamma = _dgamma(graph, norm, with_dy)
                 yield LayerNormGradient(
-                    with_dy["dy"], (), (dx, dgamma, row_sums(joined, with_dy["dy"], norm))
+                    with_dy["dy"], (), (dx, dgamma, row_sums(graph, with_dy["dy"], norm))
                 )
 
 
 def _input_gradients(
-    joined: FusionGraph, op: tf.Operation, scaled: tf.Tensor
+    graph: FusionGraph, op: tf.Operation, product_with_gamma: tf.Tensor
 ) -> Iterator[tf.Tensor]:
     """Yields what the gradient of a batch norm gives to the rows, as a reshaped tensor."""
-    for rows in joined.results_of(scaled, "Reshape"):
-        for gradient in joined.results_of(rows, "FusedBatchNormGradV3"):
+    for rows in graph.results_of(product_with_gamma, "Reshape"):
+        for gradient in graph.results_of(rows, "FusedBatchNormGradV3"):
             expected = [rows, *op.inputs[:2], *op.outputs[3:5]]
             if all(a is b for a, b in zip(gradient.op.inputs, expected, strict=False)):
-                yield from joined.results_of(gradient, "Reshape")
+                yield from graph.results_of(gradient, "Reshape")
 
 
-def _dgamma(joined: FusionGraph, norm: LayerNormForward, found: Found) -> tf.Tensor | None:
-    for product in joined.results_of(found["normal"], "Mul"):
-        if find(product, ("Mul", "normal", "dy"), found) is not None:
-            return row_sums(joined, product, norm)
+def _dgamma(graph: FusionGraph, norm: LayerNormForward, bindings: Bindings) -> tf.Tensor | None:
+    for product in graph.results_of(bindings["normal"], "Mul"):
+        if find(product, ("Mul", "normal", "dy"), bindings) is not None:
+            return row_sums(graph, product, norm)
     return None

@@ -42,19 +42,19 @@ def _fuse_scaled_difference(
     if not _same_known_shape(a, b) or a.shape.rank == 0:
         return
     square = a.op.type == "Square" and graph.only_use(a) is not None
-    fused_op = graph.create(
+    graph.fuse(
+        [last.outputs[0]],
         "IpuScaledDifference",
         last,
         [a.op.inputs[0] if square else a, b, factor],
         square=tf.compat.v1.AttrValue(b=square),
     )
-    graph.replace(last.outputs[0], fused_op.outputs[0])
 
 
 def _fuse_update(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses the assignment of weights less a step of Adam, or a gradient times a rate."""
     weights, step = op.inputs
-    if not _are_fused(graph, weights, step):
+    if not _is_own_step(graph, weights, step):
         return
     attributes: dict[str, tf.compat.v1.AttrValue] = {}
     if step.op.type == "IpuAdamStep":
@@ -73,8 +73,7 @@ def _fuse_update(graph: FusionGraph, op: tf.Operation) -> None:
         return
     after = _products_before(graph, op, weights)
     attributes["N"] = tf.compat.v1.AttrValue(i=len(after))
-    fused_op = graph.create(op_type, op, [*inputs, *after], **attributes)
-    graph.replace(op.outputs[0], fused_op.outputs[0])
+    graph.fuse([op.outputs[0]], op_type, op, [*inputs, *after], **attributes)
 
 
 def _products_before(
@@ -100,17 +99,18 @@ def fuse_moving_mean(graph: FusionGraph, op: tf.Operation) -> bool:
     mean, step = op.inputs
     use = graph.only_use(op.outputs[0])
     difference = step.op
-    if use is None or use.op.type != _ASSIGNMENT or not _are_fused(graph, mean, step):
+    if use is None or use.op.type != _ASSIGNMENT or not _is_own_step(graph, mean, step):
         return False
     if difference.type != "IpuScaledDifference" or difference.inputs[1] is not mean:
         return False
     square, add = attributes_of(difference)["square"], tf.compat.v1.AttrValue(b=True)
-    fused_op = graph.create("IpuScaledDifference", op, difference.inputs, square=square, add=add)
-    graph.replace(op.outputs[0], fused_op.outputs[0])
+    graph.fuse(
+        [op.outputs[0]], "IpuScaledDifference", op, difference.inputs, square=square, add=add
+    )
     return True
 
 
-def _are_fused(graph: FusionGraph, variable: tf.Tensor, step: tf.Tensor) -> bool:
+def _is_own_step(graph: FusionGraph, variable: tf.Tensor, step: tf.Tensor) -> bool:
     """Returns whether a step of an optimizer for a variable has no other readers."""
     is_alone = graph.only_use(step) is not None
     return is_alone and step.dtype == tf.float32 and _same_known_shape(variable, step)
@@ -139,8 +139,7 @@ def fuse_adam_step(graph: FusionGraph, op: tf.Operation) -> None:
     square = root.op.inputs[0]
     scalars = rate.shape.rank == epsilon.shape.rank == 0
     if scalars and _same_known_shape(mean, square) and mean.shape.rank != 0:
-        fused_op = graph.create("IpuAdamStep", op, [mean, square, rate, epsilon])
-        graph.replace(op.outputs[0], fused_op.outputs[0])
+        graph.fuse([op.outputs[0]], "IpuAdamStep", op, [mean, square, rate, epsilon])
 
 
 def _with_scalar_last(op: tf.Operation) -> tuple[tf.Tensor, tf.Tensor]:

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from ipu_tf.runtime.execution import softmax_fusion
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
+from ipu_tf.runtime.execution.op_patterns import scalar_constant
 
 _PHILOX = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.AUTO_SELECT.value)
 """Algorithms whose numbers are Philox's on a CPU."""
@@ -33,7 +34,8 @@ def fuse_mask(graph: FusionGraph, op: tf.Operation) -> None:
     if source is None:
         return
     op_type, inputs, seeds = _generator(source)
-    fused_op = graph.create(
+    graph.fuse(
+        [op.outputs[0]],
         op_type,
         op,
         inputs,
@@ -41,7 +43,6 @@ def fuse_mask(graph: FusionGraph, op: tf.Operation) -> None:
         shape=tf.compat.v1.AttrValue(shape=numbers.shape.as_proto()),
         **seeds,
     )
-    graph.replace(op.outputs[0], fused_op.outputs[0])
 
 
 def fuse_product_then_selection(graph: FusionGraph, op: tf.Operation) -> None:
@@ -81,8 +82,7 @@ def _fuse_scale(
             continue
         if softmax_fusion.fuse_dropout(graph, op, value, mask, scale):
             return
-        fused_op = graph.create("IpuMaskedScale", op, [value, mask, scale])
-        graph.replace(op.outputs[0], fused_op.outputs[0])
+        graph.fuse([op.outputs[0]], "IpuMaskedScale", op, [value, mask, scale])
         return
 
 
@@ -138,6 +138,4 @@ def _constant(tensor: tf.Tensor) -> float | None:
     if op.type == "Sub":
         left, right = (_constant(operand) for operand in op.inputs)
         return None if left is None or right is None else left - right
-    if op.type != "Const" or tensor.shape.num_elements() != 1:
-        return None
-    return float(tf.get_static_value(tensor).reshape(()))
+    return scalar_constant(tensor)

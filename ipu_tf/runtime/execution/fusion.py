@@ -38,7 +38,7 @@ from ipu_tf.runtime.tracing.call_ops import LOOPS
 
 _T = TypeVar("_T")
 
-_BIASED = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
+_BIAS_OPS = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
 
 
 def fuse(graph: FuncGraph, outputs: _T, *, loops: bool = True) -> _T:
@@ -53,32 +53,32 @@ def fuse(graph: FuncGraph, outputs: _T, *, loops: bool = True) -> _T:
         `outputs` with the tensors of fused ops.
     """
     flat = tf.nest.flatten(outputs, expand_composites=True)
-    joined = FusionGraph(graph, flat)
+    fusion_graph = FusionGraph(graph, flat)
     for op in graph.get_operations():
-        is_joined = bool(op.outputs) and all(map(joined.is_replaced, op.outputs))
-        if op.type in _RULES and not is_joined and (loops or op.type not in LOOPS):
-            _RULES[op.type](joined, op)
-    flat = [joined.current(value) for value in flat]
+        is_fused = bool(op.outputs) and all(map(fusion_graph.is_replaced, op.outputs))
+        if op.type in _RULES and not is_fused and (loops or op.type not in LOOPS):
+            _RULES[op.type](fusion_graph, op)
+    flat = [fusion_graph.current(value) for value in flat]
     return cast(_T, tf.nest.pack_sequence_as(outputs, flat, expand_composites=True))
 
 
-def _fuse_bias(joined: FusionGraph, op: tf.Operation) -> None:
-    use = joined.only_use(op.outputs[0])
+def _fuse_bias(graph: FusionGraph, op: tf.Operation) -> None:
+    use = graph.only_use(op.outputs[0])
     if use is None or not _is_bias_add(use):
         return
     last = use.op
-    relu = joined.only_use(last.outputs[0])
+    relu = graph.only_use(last.outputs[0])
     is_relu = relu is not None and relu.op.type == "Relu"
     if relu is not None and is_relu:
         last = relu.op
-    fused = joined.create(
-        _BIASED[op.type],
+    graph.fuse(
+        [last.outputs[0]],
+        _BIAS_OPS[op.type],
         op,
         [*op.inputs, use.op.inputs[1]],
         **attributes_of(op),
         relu=tf.compat.v1.AttrValue(b=is_relu),
     )
-    joined.replace(last.outputs[0], fused.outputs[0])
 
 
 def _is_bias_add(use: TensorUse) -> bool:
@@ -90,70 +90,67 @@ def _is_bias_add(use: TensorUse) -> bool:
     )
 
 
-def _fuse_bias_gradient(joined: FusionGraph, op: tf.Operation) -> None:
+def _fuse_bias_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     gradient = op.inputs[2]
-    for use in joined.uses(gradient):
+    for use in graph.uses(gradient):
         bias = use.op
         if bias.type == "BiasAddGrad" and bias.get_attr("data_format") == b"NHWC":
             if gradient.dtype != tf.float32:
                 return
-            fused = joined.create(
-                "IpuConv2DBackpropFilterWithBias", op, op.inputs, **attributes_of(op)
+            graph.fuse(
+                [op.outputs[0], bias.outputs[0]],
+                "IpuConv2DBackpropFilterWithBias",
+                op,
+                op.inputs,
+                **attributes_of(op),
             )
-            joined.replace(op.outputs[0], fused.outputs[0])
-            joined.replace(bias.outputs[0], fused.outputs[1])
             return
 
 
-def _fuse_input_gradient(joined: FusionGraph, op: tf.Operation) -> None:
-    relu = _relu_gradient_of(joined, op)
+def _fuse_input_gradient(graph: FusionGraph, op: tf.Operation) -> None:
+    relu = _relu_gradient_of(graph, op)
     if relu is None:
         return
     inputs = [*op.inputs, relu.inputs[1]]
-    fused = joined.create("IpuConv2DBackpropInputRelu", op, inputs, **attributes_of(op))
-    joined.replace(relu.outputs[0], fused.outputs[0])
+    graph.fuse([relu.outputs[0]], "IpuConv2DBackpropInputRelu", op, inputs, **attributes_of(op))
 
 
-def _fuse_pool_gradient(joined: FusionGraph, op: tf.Operation) -> None:
+def _fuse_pool_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     is_plain = op.get_attr("data_format") == b"NHWC" and op.get_attr("padding") != b"EXPLICIT"
     kernel, strides = op.get_attr("ksize"), op.get_attr("strides")
     within_images = kernel[0] == kernel[3] == strides[0] == strides[3] == 1
     if not is_plain or not within_images or op.inputs[0].dtype != tf.float32:
         return
-    relu = _relu_gradient_of(joined, op)
+    relu = _relu_gradient_of(graph, op)
     is_relu = relu is not None and relu.inputs[1] is op.inputs[0]
-    fused = joined.create(
-        "IpuMaxPoolGrad",
-        op,
-        op.inputs,
-        **attributes_of(op),
-        relu=tf.compat.v1.AttrValue(b=is_relu),
-    )
     last = relu if relu is not None and is_relu else op
-    joined.replace(last.outputs[0], fused.outputs[0])
+    relu_attribute = tf.compat.v1.AttrValue(b=is_relu)
+    graph.fuse(
+        last.outputs, "IpuMaxPoolGrad", op, op.inputs, **attributes_of(op), relu=relu_attribute
+    )
 
 
-def _relu_gradient_of(joined: FusionGraph, op: tf.Operation) -> tf.Operation | None:
+def _relu_gradient_of(graph: FusionGraph, op: tf.Operation) -> tf.Operation | None:
     """Returns the ReLU gradient if it alone reads an op's float32 result as its gradients."""
-    use = joined.only_use(op.outputs[0])
+    use = graph.only_use(op.outputs[0])
     if use is None or use.op.type != "ReluGrad" or use.index != 0:
         return None
     return use.op if op.outputs[0].dtype == tf.float32 else None
 
 
-def _fuse_selection(joined: FusionGraph, op: tf.Operation) -> None:
-    if not segment_fusion.fuse_rows(joined, op):
-        dropout_fusion.fuse_product_then_selection(joined, op)
+def _fuse_selection(graph: FusionGraph, op: tf.Operation) -> None:
+    if not segment_fusion.fuse_rows(graph, op):
+        dropout_fusion.fuse_product_then_selection(graph, op)
 
 
-def _fuse_sum(joined: FusionGraph, op: tf.Operation) -> None:
-    if not chain_fusion.fuse_moving_mean(joined, op):
-        norm_fusion.fuse_scale_and_shift(joined, op)
+def _fuse_sum(graph: FusionGraph, op: tf.Operation) -> None:
+    if not chain_fusion.fuse_moving_mean(graph, op):
+        norm_fusion.fuse_scale_and_shift(graph, op)
 
 
 _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxyType(
     {
-        **dict.fromkeys(_BIASED, _fuse_bias),
+        **dict.fromkeys(_BIAS_OPS, _fuse_bias),
         "IpuBatchMatMul": product_fusion.fuse_transposes,
         "IpuConv2DBackpropFilter": _fuse_bias_gradient,
         "IpuConv2DBackpropInput": _fuse_input_gradient,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -63,13 +63,13 @@ class FusionGraph:
         """
         ends = {id(tensor) for tensor in (*inputs, *results)}
         pieces: dict[str, tf.Operation] = {}
-        waiting = [tensor.op for tensor in results]
-        while waiting:
-            op = waiting.pop()
+        worklist = [tensor.op for tensor in results]
+        while worklist:
+            op = worklist.pop()
             if op.name not in pieces and op.type != "Const":
                 pieces[op.name] = op
                 floats = (tensor for tensor in op.inputs if tensor.dtype.is_floating)
-                waiting += [tensor.op for tensor in floats if id(tensor) not in ends]
+                worklist += [tensor.op for tensor in floats if id(tensor) not in ends]
         inner = (tensor for op in pieces.values() for tensor in op.outputs)
         return not any(
             self.is_output(tensor)
@@ -80,13 +80,15 @@ class FusionGraph:
             if id(tensor) not in ends
         )
 
-    def is_before(self, tensor: tf.Tensor, others: Sequence[tf.Tensor | None]) -> bool:
+    def is_before(self, tensor: tf.Tensor, later_tensors: Sequence[tf.Tensor | None]) -> bool:
         """Returns whether a tensor was traced before others, so that it does not depend on them.
 
         A joined op takes the place of the tensors that it replaces. If all that it reads is before
         all that it computes, joined ops never wait for each other.
         """
-        return all(self._place(tensor) < self._place(each) for each in others if each is not None)
+        return all(
+            self._place(tensor) < self._place(each) for each in later_tensors if each is not None
+        )
 
     def replace(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
         """Makes all readers of `tensor` read `by`, an output of a joined op."""
@@ -153,16 +155,41 @@ class FusionGraph:
         self._note(op)
         return op
 
+    def fuse(
+        self,
+        tensors: Iterable[tf.Tensor | None],
+        op_type: str,
+        like: tf.Operation,
+        inputs: Sequence[tf.Tensor],
+        **attributes: tf.compat.v1.AttrValue,
+    ) -> tf.Operation:
+        """Replaces tensors by the outputs of an op, which it creates and returns.
+
+        Args:
+            tensors: The tensors, None for outputs that only joined ops read.
+            op_type: The arguments of `create`.
+            like: See there.
+            inputs: See there.
+            attributes: See there.
+        """
+        op = self.create(op_type, like, inputs, **attributes)
+        for tensor, by in zip(tensors, op.outputs, strict=False):
+            if tensor is None:
+                self.mark_inner([by])
+            else:
+                self.replace(tensor, by)
+        return op
+
     def _is_needed(self, op: tf.Operation) -> bool:
         """Returns whether an op has effects, or something that has, or an output, depends on it."""
-        waiting, seen = [op], {op.name}
-        while waiting:
-            op = waiting.pop()
+        worklist, names = [op], {op.name}
+        while worklist:
+            op = worklist.pop()
             if not op.outputs or has_effects(op) or any(map(self.is_output, op.outputs)):
                 return True
             readers = [use.op for tensor in op.outputs for use in self.uses(tensor)]
-            waiting += [reader for reader in readers if reader.name not in seen]
-            seen.update(reader.name for reader in readers)
+            worklist += [reader for reader in readers if reader.name not in names]
+            names.update(reader.name for reader in readers)
         return False
 
     def _place(self, tensor: tf.Tensor) -> int:

@@ -72,51 +72,50 @@ def _slope(x: _Points, approximate: bool) -> _Points:
     return np.asarray(0.5 * (1 + curve) + 0.5 * x * of_curve)
 
 
-def fuse_gelu(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_gelu(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses a unit, and its gradients.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of a type in `CURVES`.
     """
     approximate = op.type == "Tanh"
-    found = _find_unit(joined, op, approximate) if _is_plain(op.outputs[0]) else None
-    if found is None:
+    unit = _find_unit(graph, op, approximate) if _is_plain(op.outputs[0]) else None
+    if unit is None:
         return
-    x, y = found
-    gradients = list(_gradients(joined, x, y, approximate))
-    if not joined.is_closed([x, *(dy for _, dy in gradients)], [y, *(dx for dx, _ in gradients)]):
+    x, y = unit
+    gradients = list(_gradients(graph, x, y, approximate))
+    if not graph.is_closed([x, *(dy for _, dy in gradients)], [y, *(dx for dx, _ in gradients)]):
         return
     kind = tf.compat.v1.AttrValue(b=approximate)
-    joined.replace(y, joined.create("IpuGelu", y.op, [x], approximate=kind).outputs[0])
+    graph.fuse([y], "IpuGelu", y.op, [x], approximate=kind)
     for dx, dy in gradients:
-        fused = joined.create("IpuGeluGrad", dx.op, [x, dy], approximate=kind)
-        joined.replace(dx, fused.outputs[0])
+        graph.fuse([dx], "IpuGeluGrad", dx.op, [x, dy], approximate=kind)
 
 
 def _find_unit(
-    joined: FusionGraph, op: tf.Operation, approximate: bool
+    graph: FusionGraph, op: tf.Operation, approximate: bool
 ) -> tuple[tf.Tensor, tf.Tensor] | None:
     """Returns x and the unit that an op is a part of, None if there is none."""
     expected = _unit(_POINTS, approximate)
     for x in _sources(op.inputs[0]):
-        for y, values in _functions(joined, op.outputs[0], {id(x): _POINTS}):
+        for y, values in _functions(graph, op.outputs[0], {id(x): _POINTS}):
             if y.op.type == "Mul" and _are_close(values, expected):
                 return x, y
     return None
 
 
 def _gradients(
-    joined: FusionGraph, x: tf.Tensor, y: tf.Tensor, approximate: bool
+    graph: FusionGraph, x: tf.Tensor, y: tf.Tensor, approximate: bool
 ) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
     """Yields the gradients of a unit, each with the gradient that it is computed from."""
     expected, ones = _slope(_POINTS, approximate), np.ones_like(_POINTS)
-    factors = [product for factor in y.op.inputs for product in joined.results_of(factor, "Mul")]
+    factors = [product for factor in y.op.inputs for product in graph.results_of(factor, "Mul")]
     causes = {id(dy): dy for product in factors for dy in product.op.inputs}
     for dy in causes.values():
         if dy is x or dy.shape != x.shape:
             continue
-        for dx, values in _functions(joined, dy, {id(x): _POINTS, id(dy): ones}):
+        for dx, values in _functions(graph, dy, {id(x): _POINTS, id(dy): ones}):
             twice = _value(dx, {id(x): _POINTS, id(dy): 2 * ones})
             if twice is not None and _are_close(values, expected) and _are_close(twice, 2 * values):
                 yield dx, dy
@@ -125,56 +124,58 @@ def _gradients(
 
 def _sources(tensor: tf.Tensor) -> Iterator[tf.Tensor]:
     """Yields a tensor, and those that it is an element-wise function of, the nearest first."""
-    waiting, seen = collections.deque([tensor]), {id(tensor)}
-    while waiting and len(seen) < _MOST_SOURCES:
-        tensor = waiting.popleft()
+    worklist, ids = collections.deque([tensor]), {id(tensor)}
+    while worklist and len(ids) < _MOST_SOURCES:
+        tensor = worklist.popleft()
         yield tensor
         if tensor.op.type in _FUNCTIONS:
             operands = [each for each in tensor.op.inputs if _is_plain(each)]
-            waiting += [each for each in operands if id(each) not in seen]
-            seen.update(map(id, operands))
+            worklist += [each for each in operands if id(each) not in ids]
+            ids.update(map(id, operands))
 
 
 def _functions(
-    joined: FusionGraph, tensor: tf.Tensor, known: dict[int, _Points | None]
+    graph: FusionGraph, tensor: tf.Tensor, values_by_id: dict[int, _Points | None]
 ) -> Iterator[tuple[tf.Tensor, _Points]]:
     """Yields element-wise functions of known tensors, and their values.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         tensor: Where they begin.
-        known: Values of tensors, by their ids.
+        values_by_id: Values of tensors, by their ids.
     """
-    waiting, seen = collections.deque([tensor]), {id(tensor)}
-    while waiting:
-        for use in joined.uses(waiting.popleft()):
-            if use.op.type not in _FUNCTIONS or id(result := use.op.outputs[0]) in seen:
+    worklist, ids = collections.deque([tensor]), {id(tensor)}
+    while worklist:
+        for use in graph.uses(worklist.popleft()):
+            if use.op.type not in _FUNCTIONS or id(result := use.op.outputs[0]) in ids:
                 continue
-            seen.add(id(result))
-            values = _value(result, known) if _is_plain(result) else None
+            ids.add(id(result))
+            values = _value(result, values_by_id) if _is_plain(result) else None
             if values is not None:
                 yield result, values
-                waiting.append(result)
+                worklist.append(result)
 
 
 def _value(
-    tensor: tf.Tensor, known: dict[int, _Points | None], steps: int = _MOST_STEPS
+    tensor: tf.Tensor, values_by_id: dict[int, _Points | None], steps: int = _MOST_STEPS
 ) -> _Points | None:
     """Returns the values of a tensor if it is an element-wise function of known ones."""
-    if id(tensor) not in known:
-        known[id(tensor)] = None
+    if id(tensor) not in values_by_id:
+        values_by_id[id(tensor)] = None
         number = tf.get_static_value(tensor) if tensor.shape.rank == 0 else None
         if number is not None:
-            known[id(tensor)] = np.full_like(_POINTS, number)
+            values_by_id[id(tensor)] = np.full_like(_POINTS, number)
         elif tensor.op.type in _FUNCTIONS and steps:
-            known[id(tensor)] = _computed(tensor.op, known, steps - 1)
-    return known[id(tensor)]
+            values_by_id[id(tensor)] = _value_of_call(tensor.op, values_by_id, steps - 1)
+    return values_by_id[id(tensor)]
 
 
-def _computed(op: tf.Operation, known: dict[int, _Points | None], steps: int) -> _Points | None:
+def _value_of_call(
+    op: tf.Operation, values_by_id: dict[int, _Points | None], steps: int
+) -> _Points | None:
     operands = []
     for operand in op.inputs:
-        values = _value(operand, known, steps)
+        values = _value(operand, values_by_id, steps)
         if values is None:
             return None
         operands.append(values)

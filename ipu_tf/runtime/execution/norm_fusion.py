@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse
+from ipu_tf.runtime.execution.op_patterns import scalar_constant
 
 
 def fuse_moments(graph: FusionGraph, op: tf.Operation) -> None:
@@ -23,7 +24,7 @@ def fuse_moments(graph: FusionGraph, op: tf.Operation) -> None:
         graph: The graph.
         op: An op of type SquaredDifference.
     """
-    x, mean = op.inputs[0], _passed_on(op.inputs[1])
+    x, mean = op.inputs[0], _source(op.inputs[1])
     use = graph.only_use(op.outputs[0])
     if use is None or use.op.type != "Mean" or mean.op.type != "Mean":
         return
@@ -31,9 +32,7 @@ def fuse_moments(graph: FusionGraph, op: tf.Operation) -> None:
     same = mean.op.inputs[0] is x and _keeps_dims(mean.op) == _keeps_dims(variance)
     if not same or not _reduces_rows(mean.op) or not _reduces_rows(variance):
         return
-    fused_op = graph.create("IpuMoments", variance, [x], **_reduction(variance))
-    graph.replace(mean, fused_op.outputs[0])
-    graph.replace(variance.outputs[0], fused_op.outputs[1])
+    graph.fuse([mean, variance.outputs[0]], "IpuMoments", variance, [x], **_reduction(variance))
 
 
 def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
@@ -52,10 +51,13 @@ def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
         relu = graph.only_use(op.outputs[0])
         is_relu = relu is not None and relu.op.type == "Relu"
         last = relu.op if relu is not None and is_relu else op
-        fused_op = graph.create(
-            "IpuScaleShift", op, [*x_and_scale, shift], relu=tf.compat.v1.AttrValue(b=is_relu)
+        graph.fuse(
+            [last.outputs[0]],
+            "IpuScaleShift",
+            op,
+            [*x_and_scale, shift],
+            relu=tf.compat.v1.AttrValue(b=is_relu),
         )
-        graph.replace(last.outputs[0], fused_op.outputs[0])
         return
 
 
@@ -75,9 +77,9 @@ def fuse_sums(graph: FusionGraph, op: tf.Operation) -> None:
         sums = (use.op for use in graph.uses(dy) if _is_sum_like(use, op))
         other = next((sum_ for sum_ in sums if not graph.is_replaced(sum_.outputs[0])), None)
         if other is not None:
-            fused_op = graph.create("IpuColumnDots", op, [x, dy], **_reduction(op))
-            graph.replace(other.outputs[0], fused_op.outputs[0])
-            graph.replace(op.outputs[0], fused_op.outputs[1])
+            graph.fuse(
+                [other.outputs[0], op.outputs[0]], "IpuColumnDots", op, [x, dy], **_reduction(op)
+            )
             return
 
 
@@ -100,13 +102,13 @@ def fuse_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     x = of_variance.x
     if x.shape != dy.shape:
         return
-    fused_op = graph.create(
+    graph.fuse(
+        [op.outputs[0]],
         "IpuNormGradient",
         op,
         [x, dy, scale, of_variance.mean, of_variance.gradient, of_mean],
         rows=tf.compat.v1.AttrValue(i=_rows(x)),
     )
-    graph.replace(op.outputs[0], fused_op.outputs[0])
 
 
 class _VarianceTerm(NamedTuple):
@@ -121,13 +123,13 @@ def _variance_term(term: tf.Tensor) -> _VarianceTerm | None:
     """Returns the parts of the gradient by a variance, None for other tensors."""
     if term.op.type != "Mul":
         return None
-    for doubled, distance in (tuple(term.op.inputs), tuple(term.op.inputs)[::-1]):
-        if distance.op.type != "Sub" or doubled.op.type != "Mul":
+    for double, distance in (tuple(term.op.inputs), tuple(term.op.inputs)[::-1]):
+        if distance.op.type != "Sub" or double.op.type != "Mul":
             continue
         x, mean = distance.op.inputs
-        for two, spread in (tuple(doubled.op.inputs), tuple(doubled.op.inputs)[::-1]):
+        for two, spread in (tuple(double.op.inputs), tuple(double.op.inputs)[::-1]):
             gradient = _spread_vector(spread)
-            if gradient is not None and _scalar(two) == 2 and _is_vector_of(mean, x):
+            if gradient is not None and scalar_constant(two) == 2 and _is_vector_of(mean, x):
                 return _VarianceTerm(x, mean, gradient)
     return None
 
@@ -136,10 +138,10 @@ def _spread_vector(tensor: tf.Tensor) -> tf.Tensor | None:
     """Returns what a gradient of a mean of rows gives to each row, before the division."""
     if tensor.op.type != "RealDiv" or tensor.dtype != tf.float32:
         return None
-    tiled, rows = tensor.op.inputs
-    if tiled.op.type not in {"Tile", "BroadcastTo"} or _scalar(rows) != _rows(tensor):
+    tile, rows = tensor.op.inputs
+    if tile.op.type not in {"Tile", "BroadcastTo"} or scalar_constant(rows) != _rows(tensor):
         return None
-    vector = tiled.op.inputs[0]
+    vector = tile.op.inputs[0]
     return vector if _is_vector_of(vector, tensor) else None
 
 
@@ -195,13 +197,6 @@ def _reduction(op: tf.Operation) -> dict[str, tf.compat.v1.AttrValue]:
     }
 
 
-def _passed_on(tensor: tf.Tensor) -> tf.Tensor:
+def _source(tensor: tf.Tensor) -> tf.Tensor:
     """Returns what a StopGradient hands on."""
     return tensor.op.inputs[0] if tensor.op.type == "StopGradient" else tensor
-
-
-def _scalar(tensor: tf.Tensor) -> float | None:
-    """Returns the value of a constant with one element, None for others."""
-    if tensor.op.type != "Const" or tensor.shape.num_elements() != 1:
-        return None
-    return float(tf.get_static_value(tensor).reshape(()))

@@ -14,46 +14,46 @@ of its inputs. `("columns", i, n, pattern)` is part `i` of `n` equal parts of th
 `("rows", i, n, pattern)` that of the first, `("row", i, n, pattern)` one of `n` rows without that
 dimension."""
 
-Found = Mapping[str, tf.Tensor]
+Bindings = Mapping[str, tf.Tensor]
 """The tensors that names stand for."""
 
 _TYPES: Mapping[str, Sequence[str]] = MappingProxyType({"Bias": ("BiasAdd", "AddV2")})
 _COMMUTE = frozenset({"AddN", "AddV2", "LogicalAnd", "Mul"})
 
 
-def find(tensor: tf.Tensor, pattern: Pattern, known: Found) -> Found | None:
+def find(tensor: tf.Tensor, pattern: Pattern, bindings: Bindings) -> Bindings | None:
     """Returns the tensors of a pattern's names, None if `tensor` does not have this form.
 
     Args:
         tensor: The result of the outermost op; identities are passed over.
         pattern: The pattern.
-        known: Tensors of names that are known.
+        bindings: Tensors of names that are known.
     """
     tensor = without_identities(tensor)
     if isinstance(pattern, str):
-        other = known.get(pattern)
-        if other is None:
-            return {**known, pattern: tensor}
-        return known if other is tensor else None
+        bound_tensor = bindings.get(pattern)
+        if bound_tensor is None:
+            return {**bindings, pattern: tensor}
+        return bindings if bound_tensor is tensor else None
     if not isinstance(pattern, tuple):
         value = tf.get_static_value(tensor) if tensor.shape.rank == 0 else None
-        return known if value is not None and value == pattern else None
+        return bindings if value is not None and value == pattern else None
     op_type, *operands = pattern
     if op_type == "row":
-        return _find_row(tensor, pattern, known)
+        return _find_row(tensor, pattern, bindings)
     if op_type in {"columns", "rows"}:
-        return _find_part(tensor, pattern, known)
+        return _find_part(tensor, pattern, bindings)
     if tensor.op.type not in _TYPES.get(op_type, (op_type,)):
         return None
     if op_type == "AddN" and len(tensor.op.inputs) != len(operands):
         return None
     inputs = list(tensor.op.inputs)[: len(operands)]
     for order in itertools.permutations(inputs) if op_type in _COMMUTE else [inputs]:
-        found: Found | None = known
+        match: Bindings | None = bindings
         for value, operand in zip(order, operands, strict=True):
-            found = None if found is None else find(value, operand, found)
-        if found is not None:
-            return found
+            match = None if match is None else find(value, operand, match)
+        if match is not None:
+            return match
     return None
 
 
@@ -64,14 +64,21 @@ def without_identities(tensor: tf.Tensor) -> tf.Tensor:
     return tensor
 
 
-def _find_row(tensor: tf.Tensor, pattern: tuple, known: Found) -> Found | None:
-    _, index, count, whole = pattern
+def _find_row(tensor: tf.Tensor, pattern: tuple, bindings: Bindings) -> Bindings | None:
+    _, index, count, source_pattern = pattern
     op = tensor.op
     if op.type == "Squeeze":
-        return find(op.inputs[0], ("rows", index, count, whole), known)
+        return find(op.inputs[0], ("rows", index, count, source_pattern), bindings)
     if op.type != "Unpack" or op.get_attr("axis") != 0 or len(op.outputs) != count:
         return None
-    return find(op.inputs[0], whole, known) if tensor.value_index == index else None
+    return find(op.inputs[0], source_pattern, bindings) if tensor.value_index == index else None
+
+
+def scalar_constant(tensor: tf.Tensor) -> float | None:
+    """Returns the value of a constant with one element, None for others."""
+    if tensor.op.type != "Const" or tensor.shape.num_elements() != 1:
+        return None
+    return float(tf.get_static_value(tensor).reshape(()))
 
 
 def is_filled(tensor: tf.Tensor, value: int) -> bool:
@@ -84,8 +91,8 @@ def is_filled(tensor: tf.Tensor, value: int) -> bool:
     return bool(op.type == ("OnesLike" if value else "ZerosLike"))
 
 
-def _find_part(tensor: tf.Tensor, pattern: tuple, known: Found) -> Found | None:
-    dimension, index, count, whole = pattern
+def _find_part(tensor: tf.Tensor, pattern: tuple, bindings: Bindings) -> Bindings | None:
+    dimension, index, count, source_pattern = pattern
     axis = -1 if dimension == "columns" else 0
     if tensor.op.type == "Split":
         source, at = tensor.op.inputs[1], tensor.value_index
@@ -100,7 +107,7 @@ def _find_part(tensor: tf.Tensor, pattern: tuple, known: Found) -> Found | None:
     if None in shape or shape[axis] % count:
         return None
     shape[axis] //= count
-    return find(source, whole, known) if tensor.shape == shape and at == index else None
+    return find(source, source_pattern, bindings) if tensor.shape == shape and at == index else None
 
 
 def _first_column(tensor: tf.Tensor) -> int:

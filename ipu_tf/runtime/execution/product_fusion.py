@@ -39,7 +39,8 @@ def fuse_transposes(graph: FusionGraph, op: tf.Operation) -> None:
         return
     attributes = attributes_of(op)
     equation = f"{x_labels},{y_labels}->{labels}".encode()
-    fused = graph.create(
+    graph.fuse(
+        [last],
         "IpuTransposedMatMul",
         op,
         [x, y],
@@ -47,21 +48,20 @@ def fuse_transposes(graph: FusionGraph, op: tf.Operation) -> None:
         equation=tf.compat.v1.AttrValue(s=equation),
         N=tf.compat.v1.AttrValue(i=2),
     )
-    graph.replace(last, fused.outputs[0])
 
 
 def _has_equal_batches(op: tf.Operation) -> bool:
     """Returns whether the shapes are known, and no factor is used for several products."""
     x, y = (tensor.shape for tensor in op.inputs)
-    known = x.is_fully_defined() and y.is_fully_defined()
-    return bool(known and x.rank == y.rank and x.rank > 2 and x[:-2] == y[:-2])
+    is_static = x.is_fully_defined() and y.is_fully_defined()
+    return bool(is_static and x.rank == y.rank and x.rank > 2 and x[:-2] == y[:-2])
 
 
 def _before_transpose(graph: FusionGraph, tensor: tf.Tensor, labels: str) -> tuple[tf.Tensor, str]:
     """Returns what a transpose was made of and its labels if the product can read that."""
     order = _permutation(tensor)
-    others = (use.op.type for use in graph.uses(tensor) if use.op.type != _PRODUCT)
-    if order is None or graph.is_output(tensor) or next(others, None) is not None:
+    other_types = (use.op.type for use in graph.uses(tensor) if use.op.type != _PRODUCT)
+    if order is None or graph.is_output(tensor) or next(other_types, None) is not None:
         return tensor, labels
     source = "".join(labels[order.index(axis)] for axis in range(len(order)))
     # The elements of a row or of a column adjoin: other matrices would be copied.

@@ -19,7 +19,7 @@ import tensorflow as tf
 from ipu_tf.internals.graphs import graph_before_gradient, has_effects, loop_body, loop_condition
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph
-from ipu_tf.runtime.execution.op_patterns import Found, Pattern, find, without_identities
+from ipu_tf.runtime.execution.op_patterns import Bindings, Pattern, find, without_identities
 
 _COUNTER, _LIMIT, _TIME, _OUTPUTS, _H, _C = range(6)
 """The values that such a loop hands on; a GRU has no `c`. What it captures follows."""
@@ -30,8 +30,8 @@ _LONGEST_SUM = 1024
 _READS = frozenset({"ReadVariableOp", "VariableShape"})
 
 
-def _columns(index: int, count: int, whole: Pattern) -> Pattern:
-    return ("columns", index, count, whole)
+def _columns(index: int, count: int, source: Pattern) -> Pattern:
+    return ("columns", index, count, source)
 
 
 def _lstm() -> tuple[Pattern, ...]:
@@ -125,37 +125,37 @@ class _Gradient:
         return self.op.inputs[self.places[number]]
 
 
-def fuse_loop(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_loop(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses a loop of a recurrent layer, and the loops of its gradient.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: A loop.
     """
-    loop = _known_loop(joined, op)
+    loop = _cell_loop(graph, op)
     if loop is None:
         return
-    gradients = _gradients(joined, loop)
+    gradients = _gradients(graph, loop)
     if gradients is None:
         return
     inputs = [loop.x, *loop.initial, *loop.weights]
-    fused = joined.create(loop.cell.op_type, op, inputs, **loop.attributes)
+    fused_op = graph.create(loop.cell.op_type, op, inputs, **loop.attributes)
     count = len(loop.cell.states)
-    stacks = [use.op.outputs[0] for use in joined.uses(op.outputs[_OUTPUTS]) if _stacks(use.op)]
-    joined.mark_inner(fused.outputs)
+    stacks = [use.op.outputs[0] for use in graph.uses(op.outputs[_OUTPUTS]) if _stacks(use.op)]
+    graph.mark_inner(fused_op.outputs)
     for gradient in gradients:
-        _fuse_gradient(joined, loop, gradient, fused.outputs)
+        _fuse_gradient(graph, loop, gradient, fused_op.outputs)
     for stack in stacks:
-        joined.replace(stack, fused.outputs[0])
+        graph.replace(stack, fused_op.outputs[0])
     for index in range(count):
-        joined.replace(op.outputs[_H + index], fused.outputs[1 + index])
+        graph.replace(op.outputs[_H + index], fused_op.outputs[1 + index])
     # It has effects for TensorFlow, as it reads variables, so it runs: it need not iterate.
     with op.graph.as_default():
-        joined.bypass(op, _TIME, tf.constant(loop.x.shape[0]))
+        graph.bypass(op, _TIME, tf.constant(loop.x.shape[0]))
 
 
 def _fuse_gradient(
-    joined: FusionGraph, loop: _Loop, gradient: _Gradient, states: Sequence[tf.Tensor]
+    graph: FusionGraph, loop: _Loop, gradient: _Gradient, states: Sequence[tf.Tensor]
 ) -> None:
     count = len(loop.cell.states)
     of_outputs = gradient.of(_OUTPUTS)
@@ -166,22 +166,22 @@ def _fuse_gradient(
         d_outputs = of_outputs.op.inputs[0]
     d_last = [gradient.of(_H + index) for index in range(count)]
     inputs = [loop.x, *loop.weights[:2], *states[1 + count :], d_outputs, *d_last]
-    fused = joined.create(f"{loop.cell.op_type}Grad", gradient.op, inputs, **loop.attributes)
-    joined.mark_inner(fused.outputs)
+    fused_op = graph.create(f"{loop.cell.op_type}Grad", gradient.op, inputs, **loop.attributes)
+    graph.mark_inner(fused_op.outputs)
     numbers = [loop.captures[0], *range(_H, _H + count), *loop.captures[1:]]
-    for number, result in zip(numbers, fused.outputs, strict=True):
+    for number, result in zip(numbers, fused_op.outputs, strict=True):
         if number not in gradient.places:
             continue
-        for identity in joined.uses(gradient.op.outputs[gradient.places[number]]):
+        for identity in graph.uses(gradient.op.outputs[gradient.places[number]]):
             value = identity.op.outputs[0]
             if number == loop.captures[0]:
-                for use in list(joined.uses(value)):
-                    joined.replace(use.op.outputs[0], result)
+                for use in list(graph.uses(value)):
+                    graph.replace(use.op.outputs[0], result)
             else:
-                joined.replace(value, result)
+                graph.replace(value, result)
 
 
-def _known_loop(joined: FusionGraph, op: tf.Operation) -> _Loop | None:
+def _cell_loop(graph: FusionGraph, op: tf.Operation) -> _Loop | None:
     """Returns the parts of a loop if it is that of a known cell, in float32."""
     body, condition = loop_body(op), loop_condition(op)
     if body is None or condition is None or not _has_layout(body):
@@ -194,10 +194,10 @@ def _known_loop(joined: FusionGraph, op: tf.Operation) -> _Loop | None:
         return None
     write = without_identities(body.outputs[_OUTPUTS]).op
     for cell in _CELLS:
-        known: Found | None = {"h": body.inputs[_H], "c": body.inputs[_C]}
+        bindings: Bindings | None = {"h": body.inputs[_H], "c": body.inputs[_C]}
         for index, state in enumerate(cell.states):
-            known = None if known is None else find(body.outputs[_H + index], state, known)
-        if known is None or write.type != "TensorListSetItem":
+            bindings = None if bindings is None else find(body.outputs[_H + index], state, bindings)
+        if bindings is None or write.type != "TensorListSetItem":
             continue
         wrote = without_identities(write.inputs[2]) is without_identities(body.outputs[_H])
         if not wrote or write.inputs[0] is not body.inputs[_OUTPUTS]:
@@ -205,30 +205,30 @@ def _known_loop(joined: FusionGraph, op: tf.Operation) -> _Loop | None:
         last_only = write.inputs[1] is not time
         if last_only and tf.get_static_value(write.inputs[1]) != 0:
             continue
-        return _with_operands(joined, op, cell, known, last_only=last_only)
+        return _with_operands(graph, op, cell, bindings, last_only=last_only)
     return None
 
 
 def _with_operands(
-    joined: FusionGraph, op: tf.Operation, cell: _Cell, known: Found, *, last_only: bool
+    graph: FusionGraph, op: tf.Operation, cell: _Cell, bindings: Bindings, *, last_only: bool
 ) -> _Loop | None:
     body = loop_body(op)
-    read = known["x"].op
+    read = bindings["x"].op
     if body is None or read.type != "TensorListGetItem" or read.inputs[1] is not body.inputs[_TIME]:
         return None
-    sources = [read.inputs[0], *(_variable_or_value(known[name]) for name in _WEIGHTS)]
+    sources = [read.inputs[0], *(_variable_or_value(bindings[name]) for name in _WEIGHTS)]
     numbers = {id(value): number for number, value in enumerate(body.inputs)}
     captures = tuple(numbers.get(id(source), -1) for source in sources)
     if any(number < _H + len(cell.states) for number in captures) or len(set(captures)) != 4:
         return None
-    stacked = op.inputs[captures[0]].op
-    weights = [_around(joined, op, op.inputs[number]) for number in captures[1:]]
-    if stacked.type != "TensorListFromTensor" or None in weights:
+    steps = op.inputs[captures[0]].op
+    weights = [_around(graph, op, op.inputs[number]) for number in captures[1:]]
+    if steps.type != "TensorListFromTensor" or None in weights:
         return None
     loop = _Loop(
         op=op,
         cell=cell,
-        x=stacked.inputs[0],
+        x=steps.inputs[0],
         weights=tuple(weights),
         captures=captures,
         last_only=last_only,
@@ -247,8 +247,8 @@ _WEIGHTS = ("kernel", "recurrent", "bias")
 def _has_layout(body: FuncGraph) -> bool:
     """Returns whether a body has the values of a recurrent layer: a time, outputs, states."""
     dtypes = [value.dtype for value in body.inputs[:_C]]
-    wanted = [tf.int32, tf.int32, tf.int32, tf.variant, tf.float32]
-    return dtypes == wanted and len(body.inputs) > _C
+    layout = [tf.int32, tf.int32, tf.int32, tf.variant, tf.float32]
+    return dtypes == layout and len(body.inputs) > _C
 
 
 def _has_shapes(loop: _Loop) -> bool:
@@ -280,19 +280,19 @@ def _runs_all_steps(loop: _Loop) -> bool:
     condition, steps = loop_condition(loop.op), loop.x.shape[0]
     if condition is None:
         return False
-    known = dict(zip(("counter", "limit", "time"), condition.inputs, strict=False))
+    names = dict(zip(("counter", "limit", "time"), condition.inputs, strict=False))
     goes_on: Pattern = ("Less", "time", "steps")
-    found = find(condition.outputs[0], goes_on, known)  # Keras 2 sets no limit.
-    if found is None:
+    bindings = find(condition.outputs[0], goes_on, names)  # Keras 2 sets no limit.
+    if bindings is None:
         within = ("LogicalAnd", ("Less", "counter", "limit"), goes_on)
-        found = find(condition.outputs[0], within, known)
+        bindings = find(condition.outputs[0], within, names)
         limit = loop.op.inputs[_LIMIT]
         limit = limit.op.inputs[0] if limit.op.type == "Max" else limit
         if tf.get_static_value(limit) != steps:
             return False
     return (
-        found is not None
-        and _around_condition(loop.op, found["steps"]) == steps
+        bindings is not None
+        and _around_condition(loop.op, bindings["steps"]) == steps
         and all(tf.get_static_value(loop.op.inputs[number]) == 0 for number in (_COUNTER, _TIME))
     )
 
@@ -305,8 +305,8 @@ def _around_condition(loop: tf.Operation, tensor: tf.Tensor) -> int | None:
             tensor = around
     if tensor.op.type == "StridedSlice" and tensor.shape.rank == 0:  # One of the sizes of a shape.
         source, begin = (tf.get_static_value(value) for value in tensor.op.inputs[:2])
-        known = source is not None and begin is not None and len(begin) == 1
-        return int(source[begin[0]]) if known else None
+        is_element = source is not None and begin is not None and len(begin) == 1
+        return int(source[begin[0]]) if is_element else None
     number = tf.get_static_value(tensor)
     return None if number is None else int(number)
 
@@ -316,12 +316,12 @@ def _variable_or_value(tensor: tf.Tensor) -> tf.Tensor:
     return tensor.op.inputs[0] if tensor.op.type == "ReadVariableOp" else tensor
 
 
-def _around(joined: FusionGraph, loop: tf.Operation, value: tf.Tensor) -> tf.Tensor | None:
+def _around(graph: FusionGraph, loop: tf.Operation, value: tf.Tensor) -> tf.Tensor | None:
     """Returns a value around a loop, of a variable if it was read before and not changed since."""
     if value.dtype != tf.resource:
         return value
     read = None
-    for op in joined.operations_before(loop):
+    for op in graph.operations_before(loop):
         if not any(operand is value for operand in op.inputs):
             continue
         if op.type == "ReadVariableOp":
@@ -331,29 +331,29 @@ def _around(joined: FusionGraph, loop: tf.Operation, value: tf.Tensor) -> tf.Ten
     return read
 
 
-def _gradients(joined: FusionGraph, loop: _Loop) -> list[_Gradient] | None:
+def _gradients(graph: FusionGraph, loop: _Loop) -> list[_Gradient] | None:
     """Returns the gradients of a loop, None if anything else reads values of its steps."""
-    found: dict[str, tf.Operation] = {}
+    loops: dict[str, tf.Operation] = {}
     states = range(_H, _H + len(loop.cell.states))
     for number, output in enumerate(loop.op.outputs):
-        if joined.is_output(output) and number not in states:
+        if graph.is_output(output) and number not in states:
             return None
-        for use in joined.uses(output):
+        for use in graph.uses(output):
             body = loop_body(use.op)
             if body is not None and graph_before_gradient(body) is loop_body(loop.op):
-                found[use.op.name] = use.op
+                loops[use.op.name] = use.op
             elif not (
                 number in states
                 or (number == _OUTPUTS and _stacks(use.op))
                 or use.op.type in {"ZerosLike", "VariableShape"}
             ):
                 return None
-    gradients = [_gradient(joined, loop, op) for op in found.values()]
-    known = [gradient for gradient in gradients if gradient is not None]
-    return known if len(known) == len(gradients) else None
+    gradients = [_gradient(graph, loop, op) for op in loops.values()]
+    complete = [gradient for gradient in gradients if gradient is not None]
+    return complete if len(complete) == len(gradients) else None
 
 
-def _gradient(joined: FusionGraph, loop: _Loop, op: tf.Operation) -> _Gradient | None:
+def _gradient(graph: FusionGraph, loop: _Loop, op: tf.Operation) -> _Gradient | None:
     """Returns a gradient's places, None if they are not sure or if anything else is read of it."""
     body, before = loop_body(op), loop_body(loop.op)
     if body is None or before is None or op.type != "StatelessWhile":
@@ -369,11 +369,11 @@ def _gradient(joined: FusionGraph, loop: _Loop, op: tf.Operation) -> _Gradient |
     numbers = {place: number for number, place in places.items()}
     for place, output in enumerate(op.outputs):
         number = numbers.get(place)
-        for use in joined.uses(output):
+        for use in graph.uses(output):
             value = use.op.outputs[0] if use.op.type == "Identity" else None
-            if value is None or (number in {None, _OUTPUTS} and joined.uses(value)):
+            if value is None or (number in {None, _OUTPUTS} and graph.uses(value)):
                 return None
-            stacks = (_stacks(reader.op) for reader in joined.uses(value))
+            stacks = (_stacks(reader.op) for reader in graph.uses(value))
             if number == loop.captures[0] and not all(stacks):
                 return None
     return gradient

@@ -15,75 +15,77 @@ from ipu_tf.runtime.execution.op_patterns import find, is_filled
 _FEWEST_COLUMNS = 8
 """Rows of fewer columns are left to TensorFlow."""
 
-_KEPT = ("Reshape", ("GreaterEqual", "segment_ids", 0.0))
+_MASK = ("Reshape", ("GreaterEqual", "segment_ids", 0.0))
 _ROWS = ("GatherV2", "params", "indices", 0.0)
-_PICKED = ("SelectV2", ("LogicalAnd", "kept", "ones"), _ROWS, "zeros")
+_MASKED_ROWS = ("SelectV2", ("LogicalAnd", "mask", "ones"), _ROWS, "zeros")
 
 
-def fuse_sum(joined: FusionGraph, op: tf.Operation) -> None:
+def fuse_sum(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses a sum over segments.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type UnsortedSegmentSum.
     """
     data, ids, count = op.inputs
     if not _are_rows(data) or not _are_numbers(ids) or count.dtype != tf.int32:
         return
-    picked = _picked_rows(joined, data)
-    if picked is None:
-        fused = joined.create("IpuSegmentSum", op, op.inputs)
+    row_operands = _row_operands(graph, data)
+    if row_operands is None:
+        graph.fuse(op.outputs, "IpuSegmentSum", op, op.inputs)
     else:
-        fused = joined.create("IpuGatherSegmentSum", op, [*picked, ids, count])
-    joined.replace(op.outputs[0], fused.outputs[0])
+        graph.fuse(op.outputs, "IpuGatherSegmentSum", op, [*row_operands, ids, count])
 
 
-def fuse_rows(joined: FusionGraph, op: tf.Operation) -> bool:
+def fuse_rows(graph: FusionGraph, op: tf.Operation) -> bool:
     """Fuses the gradient of a sum over segments; returns whether it is one.
 
     Args:
-        joined: The graph.
+        graph: The graph.
         op: An op of type SelectV2.
     """
-    found = find(op.outputs[0], _PICKED, {})
-    found = None if found is None else find(found["kept"], _KEPT, found)
-    if found is None or not _are_rows(found["params"]):
+    bindings = find(op.outputs[0], _MASKED_ROWS, {})
+    bindings = None if bindings is None else find(bindings["mask"], _MASK, bindings)
+    if bindings is None or not _are_rows(bindings["params"]):
         return False
-    ids, indices, reshaped = (found[name] for name in ("segment_ids", "indices", "kept"))
-    if not is_filled(found["ones"], 1) or not is_filled(found["zeros"], 0):
+    ids, indices, mask = (bindings[name] for name in ("segment_ids", "indices", "mask"))
+    if not is_filled(bindings["ones"], 1) or not is_filled(bindings["zeros"], 0):
         return False
-    fits = ids.shape == indices.shape and reshaped.shape == (*ids.shape, 1)
+    fits = ids.shape == indices.shape and mask.shape == (*ids.shape, 1)
     if not fits or not _are_numbers(ids) or not _are_numbers(indices):
         return False
-    fused = joined.create("IpuGatherRows", op, [found["params"], indices, ids])
-    joined.replace(op.outputs[0], fused.outputs[0])
+    graph.fuse([op.outputs[0]], "IpuGatherRows", op, [bindings["params"], indices, ids])
     return True
 
 
-def _picked_rows(joined: FusionGraph, rows: tf.Tensor) -> tuple[tf.Tensor, ...] | None:
+def _row_operands(graph: FusionGraph, rows: tf.Tensor) -> tuple[tf.Tensor, ...] | None:
     """Returns rows, which of them are picked, and the ids of which negative ones pick none.
 
     None if the rows are not picked from others, or if something else reads them.
     """
     while rows.op.type == "Reshape" and rows.op.inputs[0].shape == rows.shape:
-        if joined.only_use(rows) is None:
+        if graph.only_use(rows) is None:
             return None
         rows = rows.op.inputs[0]
     op = rows.op
-    if joined.only_use(rows) is None:
+    if graph.only_use(rows) is None:
         return None
     if op.type == "IpuGatherRows":
         return tuple(op.inputs)
-    found = find(rows, _ROWS, {})
-    if found is None or not _are_rows(found["params"]) or not _are_numbers(found["indices"]):
+    bindings = find(rows, _ROWS, {})
+    if (
+        bindings is None
+        or not _are_rows(bindings["params"])
+        or not _are_numbers(bindings["indices"])
+    ):
         return None
-    return found["params"], found["indices"], found["indices"]
+    return bindings["params"], bindings["indices"], bindings["indices"]
 
 
 def _are_rows(tensor: tf.Tensor) -> bool:
     shape = tensor.shape
-    known = tensor.dtype == tf.float32 and shape.rank == 2 and shape.is_fully_defined()
-    return bool(known and shape[1] >= _FEWEST_COLUMNS)
+    is_matrix = tensor.dtype == tf.float32 and shape.rank == 2 and shape.is_fully_defined()
+    return bool(is_matrix and shape[1] >= _FEWEST_COLUMNS)
 
 
 def _are_numbers(tensor: tf.Tensor) -> bool:

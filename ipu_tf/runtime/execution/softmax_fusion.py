@@ -30,9 +30,9 @@ def fuse_dropout(
     softmax = value.op
     if softmax.type != "Softmax" or mask.op.type not in _MASKS or _reads(mask.op, softmax):
         return False
-    fused = graph.create("IpuSoftmaxDropout", softmax, [softmax.inputs[0], mask, scale])
-    graph.replace(value, fused.outputs[0])
-    graph.replace(op.outputs[0], fused.outputs[1])
+    graph.fuse(
+        [value, op.outputs[0]], "IpuSoftmaxDropout", softmax, [softmax.inputs[0], mask, scale]
+    )
     return True
 
 
@@ -60,10 +60,9 @@ def fuse_gradient(
     readers = {id(use.op) for use in graph.uses(grad)}
     alone = readers == {id(op), id(product.op)} and not graph.is_output(grad)
     if grad.op.type == "IpuMaskedScale" and alone:
-        fused = graph.create("IpuSoftmaxDropoutGrad", last, [softmax, *grad.op.inputs])
+        graph.fuse(last.outputs, "IpuSoftmaxDropoutGrad", last, [softmax, *grad.op.inputs])
     else:
-        fused = graph.create("IpuSoftmaxGrad", last, [softmax, grad])
-    graph.replace(last.outputs[0], fused.outputs[0])
+        graph.fuse(last.outputs, "IpuSoftmaxGrad", last, [softmax, grad])
 
 
 def replace_loss(graph: FusionGraph, op: tf.Operation) -> None:
@@ -77,18 +76,16 @@ def replace_loss(graph: FusionGraph, op: tf.Operation) -> None:
     """
     scores = op.inputs[0]
     if scores.dtype == tf.float32 and (scores.shape.num_elements() or 0) >= _MANY_SCORES:
-        joined = graph.create("IpuSparseSoftmaxLoss", op, op.inputs, **attributes_of(op))
-        for tensor, by in zip(op.outputs, joined.outputs, strict=True):
-            graph.replace(tensor, by)
+        graph.fuse(op.outputs, "IpuSparseSoftmaxLoss", op, op.inputs, **attributes_of(op))
 
 
 def _reads(op: tf.Operation, source: tf.Operation) -> bool:
     """Returns whether an op needs what another gives."""
-    waiting, seen = [op], {op.name}
-    while waiting:
-        inputs = [tensor.op for tensor in waiting.pop().inputs]
+    worklist, names = [op], {op.name}
+    while worklist:
+        inputs = [tensor.op for tensor in worklist.pop().inputs]
         if source in inputs:
             return True
-        waiting += [each for each in inputs if each.name not in seen]
-        seen |= {each.name for each in inputs}
+        worklist += [each for each in inputs if each.name not in names]
+        names |= {each.name for each in inputs}
     return False
