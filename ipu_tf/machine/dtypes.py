@@ -14,22 +14,3 @@ _PRODUCTS = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
 
 INPUT_BYTES = {name: DTYPE_BITS[hlo] // 8 for name, hlo in _PRODUCTS.items()}
 """Bytes of the inputs and the partials of products, by the name of their type."""
-
-_WITHOUT_VERTICES = frozenset({"f64", "c64", "c128", "token"})
-_WORD_BYTES = 4
-
-
-def dtype_bytes(dtype: str) -> int:
-    """Returns the bytes of an element in tile memory, by HLO's name of its type.
-
-    Raises:
-        ValueError: Tiles have no arithmetic for the type.
-    """
-    if dtype not in DTYPE_BITS or dtype in _WITHOUT_VERTICES:
-        names = (name for name in DTYPE_BITS if name not in _WITHOUT_VERTICES)
-        narrow = (name for name in names if DTYPE_BITS[name] <= 8 * _WORD_BYTES)
-        raise ValueError(
-            f"Vertices have no arithmetic for {dtype!r}: an IPU computes with at most 32 bits. "
-            f"Cast to one of {', '.join(narrow)}. Received: {dtype!r}."
-        )
-    return DTYPE_BITS[dtype] // 8

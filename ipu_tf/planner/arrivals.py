@@ -18,7 +18,6 @@ from ipu_tf.machine.vertices.movement import rearranged_cycles
 from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.partition import cut_unit
 from ipu_tf.planner.plan import cut_grains
-from ipu_tf.planner.plan_blocks import home_elements
 from ipu_tf.planner.plan_cost import plan_phases
 from ipu_tf.planner.shapes import DTYPE_BYTES, OpShape
 
@@ -84,7 +83,7 @@ def _unit(name: str, shape: OpShape, plans: Candidates) -> Counts:
 def _held_bytes(shape: OpShape, plans: Candidates, side: str) -> Counts:
     """Returns the bytes of an operand on the tiles of a plan among which it is spread."""
     shared_by = shape.left_shared_by if side == "left" else shape.right_shared_by
-    whole = home_elements(shape)
+    whole = shape.operands(shape.extents)
     held = np.asarray(float(whole.left if side == "left" else whole.right))
     blocks: Count = 1
     for name, extent in shape.extents.items():

@@ -14,9 +14,6 @@ from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.plan import largest_block, partial_dtype
 from ipu_tf.planner.shapes import DTYPE_BYTES, Block, Operands, OpShape
 
-_FOUR_TURNED_CYCLES = 5
-"""Cycles in which four elements are copied to another layout (poplibs' ConvModel.cpp)."""
-
 ACCUMULATOR_BYTES = 4
 """Steps of a reduction add up in float32 (docs/numerics.md)."""
 
@@ -27,7 +24,11 @@ class PlanBlocks:
 
     Attributes:
         block: Part sizes.
+        work: What the vertices of the method compute for it.
         operands: Elements of both inputs and of the partial result.
+        image: Elements of the expanded left input, and its channels side by side; `None` if the
+            method expands nothing.
+        partials: Type of the partial result.
         left_bytes: The left input as the tile receives it.
         right_bytes: The right input as the tile receives it.
         partial_bytes: The partial result, padded as the vertices leave it.
@@ -37,7 +38,10 @@ class PlanBlocks:
     """
 
     block: Block
+    work: ContractionWork
     operands: Operands
+    image: tuple[Count, Count] | None
+    partials: str
     left_bytes: Count
     right_bytes: Count
     partial_bytes: Count
@@ -54,16 +58,23 @@ def plan_blocks(shape: OpShape, plans: Candidates, target: Target) -> PlanBlocks
     method = METHODS[plans.method]
     padded = _padded(shape, plans, block, target) if method.padded else operands
     left = padded.left
+    work = block_work(shape, plans, block)
+    image = None
     if method.expanded != "none":
-        positions, channels = expanded_image(shape, plans, block)
+        positions, channels = _expanded_image(shape, plans, block, work)
         left = left + positions * ceil_div(channels, plans.grain) * plans.grain
-    partial = partial_dtype(shape.dtype, plans.partials)
+        piece = channels if method.expanded == "row" else shape.channels
+        image = (positions * channels, piece)
+    partials = partial_dtype(shape.dtype, plans.partials)
     return PlanBlocks(
         block=block,
+        work=work,
         operands=operands,
+        image=image,
+        partials=partials,
         left_bytes=operands.left * element_bytes,
         right_bytes=operands.right * element_bytes,
-        partial_bytes=padded.output * DTYPE_BYTES[partial],
+        partial_bytes=padded.output * DTYPE_BYTES[partials],
         padded_bytes=(left + padded.right) * element_bytes,
         left_kept=_kept(shape, plans, shape.left_shared_by),
         right_kept=_kept(shape, plans, shape.right_shared_by),
@@ -75,12 +86,11 @@ def scratch_bytes(shape: OpShape, plans: Candidates, target: Target) -> Count:
 
     Excludes operands and result: they lie on the tiles before and after.
     """
-    return sum(scratch_parts(shape, plans, target).values())
+    return sum(scratch_parts(shape, plans, plan_blocks(shape, plans, target)).values())
 
 
-def scratch_parts(shape: OpShape, plans: Candidates, target: Target) -> dict[str, Count]:
+def scratch_parts(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> dict[str, Count]:
     """Returns the terms of `scratch_bytes`; buffers that are never live together count once."""
-    blocks = plan_blocks(shape, plans, target)
     depth = plans.tile_parts(shape.reduction_splits)
     received = ceil_div(blocks.partial_bytes * (depth - 1), depth)
     sliced = np.where(blocks.left_kept, 0, blocks.left_bytes) + np.where(
@@ -125,14 +135,15 @@ def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWo
     )
 
 
-def expanded_image(shape: OpShape, plans: Candidates, block: Block) -> tuple[Count, Count]:
+def _expanded_image(
+    shape: OpShape, plans: Candidates, block: Block, work: ContractionWork
+) -> tuple[Count, Count]:
     """Returns the positions of a block's expanded image, and the channels at each of them.
 
     If all filter positions become channels, each output position has a copy of its window. If
     those of a row do, a row of the image has the windows of the outputs above it, and neighbouring
     rows of outputs share it.
     """
-    work = block_work(shape, plans, block)
     if METHODS[plans.method].expanded == "all":
         return work.groups * work.positions, work.taps * work.in_channels
     rows = shape.operands({**block, "field_columns": 1, "kernel_columns": 1, "in_channels": 1}).left
@@ -144,25 +155,9 @@ def turned(shape: OpShape, method: str) -> bool:
     return METHODS[method].swapped != shape.left_waits
 
 
-def turned_elements(shape: OpShape, tiles: Count) -> Count:
-    """Returns a tile's even share of the elements of both operands and of the result."""
-    whole = home_elements(shape)
-    return ceil_div(whole.left + whole.right + whole.output, tiles)
-
-
-def turn_cycles(shape: OpShape, tiles: Count) -> Count:
-    """Returns the cycles in which tiles copy operands and result element by element."""
-    return ceil_div(turned_elements(shape, tiles) * _FOUR_TURNED_CYCLES, 4)
-
-
-def home_elements(shape: OpShape) -> Operands:
-    """Returns the elements of both whole inputs and of the whole result."""
-    return shape.operands(shape.extents)
-
-
 def _home_bytes(shape: OpShape, plans: Candidates, sides: tuple[bool, bool]) -> Count:
     """Returns the bytes of a tile's even share of the wanted inputs."""
-    whole = home_elements(shape)
+    whole = shape.operands(shape.extents)
     elements = sides[0] * whole.left + sides[1] * whole.right
     return ceil_div(elements * DTYPE_BYTES[shape.dtype], plans.tiles)
 

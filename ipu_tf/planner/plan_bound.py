@@ -7,7 +7,8 @@ from ipu_tf.machine.cost import Count, as_counts, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.plan import largest_block, partial_dtype
-from ipu_tf.planner.plan_blocks import block_work, turn_cycles, turned
+from ipu_tf.planner.plan_blocks import block_work, turned
+from ipu_tf.planner.plan_cost import turn_cycles
 from ipu_tf.planner.shapes import DTYPE_BYTES, OpShape
 
 

@@ -20,23 +20,21 @@ from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.convert import convert, fill
 from ipu_tf.machine.vertices.movement import copy, dynamic_slice, dynamic_update, transpose
 from ipu_tf.planner.candidates import Candidates
-from ipu_tf.planner.plan import Plan, partial_dtype
+from ipu_tf.planner.plan import Plan
 from ipu_tf.planner.plan_blocks import (
     ACCUMULATOR_BYTES,
     PlanBlocks,
-    block_work,
-    expanded_image,
-    home_elements,
     plan_blocks,
-    turn_cycles,
     turned,
-    turned_elements,
 )
 from ipu_tf.planner.shapes import DTYPE_BYTES, OpShape
 
 STAGED_DEPTHS = (16, 125)
 """Number of partials from which one more stage adds them: fewer messages, and less exchange code
 (poplibs' ConvReducePlan.cpp)."""
+
+_FOUR_TURNED_CYCLES = 5
+"""Cycles in which four elements are copied to another layout (poplibs' ConvModel.cpp)."""
 
 _XLA_NAMES = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
 
@@ -133,7 +131,7 @@ def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
     """The transposition of inputs where they lie, or the turn of operands and result."""
     if turned(shape, plans.method):
         return Phase(name="rearrange", cost=_turn(shape, plans, target))
-    whole = home_elements(shape)
+    whole = shape.operands(shape.extents)
     dtype = _XLA_NAMES[shape.dtype]
     widths = (shape.channels, shape.extents[shape.column_split])
     cycles = sum(
@@ -151,12 +149,23 @@ def _turn(shape: OpShape, plans: Candidates, target: Target) -> Cost:
 
     The tiles that hold the elements copy them one by one and send them. Charged as in poplibs.
     """
-    sent_bytes = turned_elements(shape, plans.tiles) * DTYPE_BYTES[shape.dtype]
+    sent_bytes = _turned_elements(shape, plans.tiles) * DTYPE_BYTES[shape.dtype]
     return Cost(
         compute_cycles=turn_cycles(shape, plans.tiles),
         exchange_cycles=phase_cycles(sent_bytes, target),
         sync_cycles=target.sync_cycles,
     )
+
+
+def _turned_elements(shape: OpShape, tiles: Count) -> Count:
+    """Returns a tile's even share of the elements of both operands and of the result."""
+    whole = shape.operands(shape.extents)
+    return ceil_div(whole.left + whole.right + whole.output, tiles)
+
+
+def turn_cycles(shape: OpShape, tiles: Count) -> Count:
+    """Returns the cycles in which tiles copy operands and result element by element."""
+    return ceil_div(_turned_elements(shape, tiles) * _FOUR_TURNED_CYCLES, 4)
 
 
 def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
@@ -184,8 +193,7 @@ def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Tar
     stream, readers = (right, right_readers) if is_swapped else (left, left_readers)
     shared = np.where(readers % 2 == 0, stream, 0)
     exchange = paired_phase_cycles(shared, left + right - shared, target)
-    work = block_work(shape, plans, blocks.block)
-    multiplying = METHODS[plans.method].cycles(work, target)
+    multiplying = METHODS[plans.method].cycles(blocks.work, target)
     cost = Cost(
         compute_cycles=multiplying + _prepare_cycles(shape, plans, blocks, target),
         exchange_cycles=exchange,
@@ -197,7 +205,7 @@ def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Tar
 def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
     """The addition of partials across tiles, in stages of about the same depth."""
     summands = as_counts(plans.tile_parts(shape.reduction_splits))
-    partial_bytes = DTYPE_BYTES[partial_dtype(shape.dtype, plans.partials)]
+    partial_bytes = DTYPE_BYTES[blocks.partials]
     elements: Count = as_counts(blocks.operands.output)
     stages = 1 + sum((summands >= depth).astype(np.int64) for depth in STAGED_DEPTHS)
     cost = Cost()
@@ -252,11 +260,10 @@ def _update(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Targe
 
 def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
     """The conversion of the sum to the type of the result, unless a reduction converts it."""
-    partials = partial_dtype(shape.dtype, plans.partials)
-    if partials == shape.dtype:
+    if blocks.partials == shape.dtype:
         return Phase(name="cast", cost=Cost())
     share = _result_share(shape, plans, blocks)
-    cycles = convert(share, _XLA_NAMES[partials], _XLA_NAMES[shape.dtype], target).cycles
+    cycles = convert(share, _XLA_NAMES[blocks.partials], _XLA_NAMES[shape.dtype], target).cycles
     depth = plans.tile_parts(shape.reduction_splits)
     in_steps = plans.serial_steps(shape.reduction_splits)
     return Phase(
@@ -285,16 +292,14 @@ def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Coun
 def _prepare_cycles(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Count:
     """Returns the cycles in which a tile expands or pads the left input that it received."""
     method = METHODS[plans.method]
-    work = block_work(shape, plans, blocks.block)
     dtype = _XLA_NAMES[shape.dtype]
-    if method.expanded != "none":
-        positions, channels = expanded_image(shape, plans, blocks.block)
-        piece = channels if method.expanded == "row" else shape.channels
-        return copy(positions * channels, dtype, target, piece_elements=piece).cycles
+    if blocks.image is not None:
+        elements, piece = blocks.image
+        return copy(elements, dtype, target, piece_elements=piece).cycles
     if not method.padded or shape.rearranged[0]:
         return 0
     padding = copy(blocks.operands.left, dtype, target, piece_elements=shape.channels).cycles
-    return np.where(work.in_channels % plans.grain == 0, 0, padding)
+    return np.where(blocks.work.in_channels % plans.grain == 0, 0, padding)
 
 
 def _computed(cycles: Count, target: Target) -> Cost:

@@ -9,8 +9,8 @@ from ipu_tf.machine.contractions import METHODS, pass_columns
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.candidates import Candidates
-from ipu_tf.planner.plan import Plan, largest_block
-from ipu_tf.planner.plan_blocks import block_work, scratch_parts
+from ipu_tf.planner.plan import Plan
+from ipu_tf.planner.plan_blocks import PlanBlocks, plan_blocks, scratch_parts
 from ipu_tf.planner.shapes import OpShape
 
 _POINTER_BYTES = 4
@@ -63,9 +63,9 @@ class PlanMemory:
 
 def plan_memory(shape: OpShape, plan: Plan, target: Target) -> PlanMemory:
     """Returns the memory of a plan on its fullest tile."""
-    parts = {
-        name: int(size) for name, size in scratch_parts(shape, Candidates.of(plan), target).items()
-    }
+    plans = Candidates.of(plan)
+    blocks = plan_blocks(shape, plans, target)
+    parts = {name: int(size) for name, size in scratch_parts(shape, plans, blocks).items()}
     code = {f"{plan.method}_{shape.dtype}": METHODS[plan.method].code_bytes}
     if plan.parts > plan.steps and _depth(shape, plan) > 1:
         code["reduce_partials"] = _REDUCE_CODE_BYTES
@@ -78,7 +78,7 @@ def plan_memory(shape: OpShape, plan: Plan, target: Target) -> PlanMemory:
         rearranged_bytes=parts["rearranged"] + parts["sliced"],
         reduce_bytes=parts["reduced"],
         accumulator_bytes=parts["accumulator"],
-        vertex_state_bytes=_vertex_state_bytes(shape, plan, target),
+        vertex_state_bytes=_vertex_state_bytes(blocks, shape, plan, target),
         code=code,
     )
 
@@ -87,10 +87,9 @@ def _depth(shape: OpShape, plan: Plan) -> int:
     return int(Candidates.of(plan).tile_parts(shape.reduction_splits))
 
 
-def _vertex_state_bytes(shape: OpShape, plan: Plan, target: Target) -> int:
+def _vertex_state_bytes(blocks: PlanBlocks, shape: OpShape, plan: Plan, target: Target) -> int:
     """Returns the bytes of a vertex: its sizes, pointers to operands, work items of its workers."""
-    block = largest_block(shape, plan.splits, plan.grain)
-    work = block_work(shape, Candidates.of(plan), block)
+    work = blocks.work
     in_groups = ceil_div(work.in_channels, plan.grain)
     columns = pass_columns(shape.dtype, plan.partials, target)
     out_groups = ceil_div(work.out_channels, columns)

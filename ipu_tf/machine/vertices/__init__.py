@@ -10,7 +10,6 @@ State and code bytes are modelled throughout: pointers and sizes of a word each,
 instruction bundle.
 """
 
-from ipu_tf.machine.dtypes import dtype_bytes
 from ipu_tf.machine.vertices.broadcasts import by_channels, by_rows
 from ipu_tf.machine.vertices.convert import convert, fill, iota
 from ipu_tf.machine.vertices.elementwise import OPCODES, elementwise, fused
@@ -32,7 +31,7 @@ from ipu_tf.machine.vertices.reduction import reduce, reduce_passes
 from ipu_tf.machine.vertices.rows import multi_slice, multi_update
 from ipu_tf.machine.vertices.scan import scan
 from ipu_tf.machine.vertices.sorting import compare_exchange, sort, top_k
-from ipu_tf.machine.vertices.vertex import Vertex, vector_elements
+from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements
 from ipu_tf.machine.vertices.window import select_and_scatter, window_reduce
 
 __all__ = [

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ipu_tf.machine.cost import Count, ceil_div
-from ipu_tf.machine.dtypes import dtype_bytes
 from ipu_tf.machine.target import Target
-from ipu_tf.machine.vertices.vertex import Vertex, vector_elements, vertex
+from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements, vertex
 from ipu_tf.machine.workers import barrel_cycles, slowest_share
 
 _SUPERVISOR_CYCLES = 8

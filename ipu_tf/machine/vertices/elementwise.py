@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ipu_tf.machine.cost import Count, ceil_div
-from ipu_tf.machine.dtypes import dtype_bytes
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.inner_loops import ARITY, FAMILY, LOOPS, InnerLoop
-from ipu_tf.machine.vertices.vertex import Vertex, vector_elements, vertex
+from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements, vertex
 from ipu_tf.machine.workers import dealt_cycles
 
 OPCODES = frozenset(LOOPS)

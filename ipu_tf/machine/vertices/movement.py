@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.machine.cost import Count, Counts, as_counts, ceil_div
-from ipu_tf.machine.dtypes import dtype_bytes
 from ipu_tf.machine.target import Target
-from ipu_tf.machine.vertices.vertex import VECTOR_BYTES, Vertex, vertex
+from ipu_tf.machine.vertices.vertex import VECTOR_BYTES, Vertex, dtype_bytes, vertex
 from ipu_tf.machine.workers import barrel_cycles, dealt_cycles
 
 _COPY_START_CYCLES = 25  # modelled: as a dynamic slice's supervisor

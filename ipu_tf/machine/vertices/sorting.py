@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from ipu_tf.machine.cost import Count
-from ipu_tf.machine.dtypes import dtype_bytes
 from ipu_tf.machine.target import Target
-from ipu_tf.machine.vertices.vertex import Vertex, vertex
+from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vertex
 from ipu_tf.machine.workers import barrel_cycles, dealt_cycles, slowest_share
 
 _START_SLOTS = 30

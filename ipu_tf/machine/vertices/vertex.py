@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ipu_tf.machine.cost import Count, Measure
-from ipu_tf.machine.dtypes import dtype_bytes
+from ipu_tf.machine.dtypes import DTYPE_BITS
 
 VECTOR_BYTES = 8
 """Bytes of a vector register operand, and of a load or store (ISA 3.7)."""
 
 _POINTER_BYTES = 4
 _BUNDLE_BYTES = 8
+_WITHOUT_VERTICES = frozenset({"f64", "c64", "c128", "token"})
+_WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,22 @@ class Vertex:
     cycles: Count
     state_bytes: Count
     code_bytes: int
+
+
+def dtype_bytes(dtype: str) -> int:
+    """Returns the bytes of an element in tile memory, by HLO's name of its type.
+
+    Raises:
+        ValueError: Tiles have no arithmetic for the type.
+    """
+    if dtype not in DTYPE_BITS or dtype in _WITHOUT_VERTICES:
+        names = (name for name in DTYPE_BITS if name not in _WITHOUT_VERTICES)
+        narrow = (name for name in names if DTYPE_BITS[name] <= 8 * _WORD_BYTES)
+        raise ValueError(
+            f"Vertices have no arithmetic for {dtype!r}: an IPU computes with at most 32 bits. "
+            f"Cast to one of {', '.join(narrow)}. Received: {dtype!r}."
+        )
+    return DTYPE_BITS[dtype] // 8
 
 
 def vector_elements(dtype: str) -> int:
