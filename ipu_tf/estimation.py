@@ -44,7 +44,7 @@ from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.planner.plan import PlanDoesNotFit
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.checkpoints import with_cheapest_checkpoints
-from ipu_tf.programs.insights import are_found
+from ipu_tf.programs.insights import has_insights
 from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from ipu_tf.runtime.extraction import deployments
 from ipu_tf.runtime.programs import device_programs
@@ -168,7 +168,7 @@ def estimate(
                 programs = tuple(map(with_cheapest_checkpoints, report.programs))
                 report = dataclasses.replace(report, programs=programs)
             resizable = batched and inputs is targets is input_shapes is None
-            if are_found(insights):
+            if has_insights(insights):
                 other_sizes = retrace if resizable else None
                 derives = training and not estimates_of(keras_model).runs_own_code
                 report = _with_insights(

@@ -77,13 +77,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from ipu_tf.programs.insights import watched
+    from ipu_tf.programs.insights import insight_watcher
 
     if options.json == _STANDARD_OUTPUT:
         print_json(figures_of(_report(options)))
         return 0
     printer = FiguresFirst(plans=options.plans)
-    with watched(printer):
+    with insight_watcher(printer):
         report = _report(options)
     printer.finish(report)
     if options.json is not None:

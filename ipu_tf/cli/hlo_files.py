@@ -48,7 +48,7 @@ def estimated_hlo(options: argparse.Namespace, machine: str | Target | System, i
     from ipu_tf.compiler.traced_step import TracedStep
     from ipu_tf.machine import system_of
     from ipu_tf.profile.report import Report
-    from ipu_tf.programs.insights import are_found
+    from ipu_tf.programs.insights import has_insights
     from ipu_tf.programs.program import Program
     from ipu_tf.programs.source import Source
 
@@ -66,7 +66,7 @@ def estimated_hlo(options: argparse.Namespace, machine: str | Target | System, i
     step = TracedStep(module=module, options=compiler, plans={}, samples_per_run=samples)
     program = Program(name=module.name, device=device, source=Source(step=step))
     report = Report(programs=(program,))
-    if are_found(options.insights):
+    if has_insights(options.insights):
         report.with_insights(all_changes=options.insights is True)
     return report
 

@@ -31,12 +31,12 @@ class Emission:
         self._buffers = buffers
         self._first: dict[int, int] = {}
         self._last: dict[int, int] = {}
-        self._kept = ActivationLiveness(buffers)
+        self._activation_liveness = ActivationLiveness(buffers)
 
     @property
     def kept_activations(self) -> int:
         """The most results of layers that wait for the backward pass at a time."""
-        return self._kept.most(len(self.steps))
+        return self._activation_liveness.most(len(self.steps))
 
     def block(self, block: Block, repeats: int | Fraction = 1) -> None:
         """Appends a block that runs a number of times.
@@ -57,7 +57,7 @@ class Emission:
         if node.lowered.supersteps:
             self._step(node, round(repeats))
         last = max(first, len(self.steps) - 1)
-        self._kept.add(node, first, last)
+        self._activation_liveness.add(node, first, last)
         # A value that a body makes is live from the step that makes it, not from the body's start.
         for buffer in node.reads if node.bodies else (*node.reads, *node.writes):
             memory = find(buffer)
@@ -144,11 +144,11 @@ def program_bytes(
     zeros = np.zeros(target.tiles, np.int64)
     vertex_state, vertex_code, exchange_code = zeros.copy(), zeros.copy(), zeros.copy()
     codelets: dict[str, tuple[int, NDArray[np.bool_]]] = {}
-    seen: set[Hashable] = set()
+    codes: set[Hashable] = set()
     for node in _with_bodies(nodes):
         lowered_parts = [node.call] if node.call else []
-        if node.code is None or node.code not in seen:
-            seen.add(node.code)
+        if node.code is None or node.code not in codes:
+            codes.add(node.code)
             lowered_parts.append(node.lowered)
         for lowered in lowered_parts:
             for footprint in lowered.vertex_state:

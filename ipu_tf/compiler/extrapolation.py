@@ -115,8 +115,8 @@ def _computation(a: Computation, b: Computation, line: _Line) -> Computation:
 
 
 def _instruction(a: Instruction, b: Instruction, line: _Line) -> Instruction:
-    same = ("opcode", "op_type", "layer", "phase")
-    is_same = all(getattr(a, field) == getattr(b, field) for field in same)
+    equal_fields = ("opcode", "op_type", "layer", "phase")
+    is_same = all(getattr(a, field) == getattr(b, field) for field in equal_fields)
     for x, y in ((a.operands, b.operands), (a.computations, b.computations)):
         is_same = is_same and len(x) == len(y) and all(map(line.is_named, x, y))
     if not is_same:

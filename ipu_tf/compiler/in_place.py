@@ -123,12 +123,12 @@ class _Users:
         """Returns whether a node has to run after another."""
         if self._in_sequence and later < earlier:
             return False
-        seen, stack = {later}, [later]
+        predecessors, stack = {later}, [later]
         while stack:
-            for index in self._nodes[stack.pop()].after - seen:
+            for index in self._nodes[stack.pop()].after - predecessors:
                 if index == earlier:
                     return True
                 if not self._in_sequence or index > earlier:
-                    seen.add(index)
+                    predecessors.add(index)
                     stack.append(index)
         return False

@@ -126,14 +126,14 @@ def _wish(
 
 def _called_first_to_last(module: Module) -> Iterator[Computation]:
     """Yields the entry, then the computations that become separate blocks."""
-    queue, seen = [module.entry], {module.entry}
+    queue, names = [module.entry], {module.entry}
     while queue:
         computation = module.computations[queue.pop(0)]
         yield computation
         for instruction in computation:
             if instruction.opcode in ("while", "conditional", "call"):
-                queue += [name for name in instruction.computations if name not in seen]
-                seen.update(instruction.computations)
+                queue += [name for name in instruction.computations if name not in names]
+                names.update(instruction.computations)
 
 
 class _Groups:

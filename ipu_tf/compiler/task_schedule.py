@@ -75,12 +75,12 @@ def schedule(graph: TaskGraph) -> tuple[int, ...]:
 
     Tasks are in the order of their groups. Equal graphs give equal orders.
     """
-    own_order = _given(graph)
+    own_order = _program_order(graph)
     candidates = (own_order, _from_the_front(graph), _from_the_back(graph))
     return min(candidates, key=lambda order: peak_bytes(graph, order))
 
 
-def _given(graph: TaskGraph) -> tuple[int, ...]:
+def _program_order(graph: TaskGraph) -> tuple[int, ...]:
     """Returns the given order, by groups."""
     if all(task.group == 0 for task in graph.tasks):
         return tuple(range(len(graph.tasks)))
@@ -153,7 +153,7 @@ def _from_the_front(graph: TaskGraph) -> tuple[int, ...]:
     on_demand = _on_demand(graph, made_by, followers)
     reader_counts = [len(users) for users in readers]
     # The sum of the remaining readers' indices gives the last one without a search.
-    remaining = [sum(users) for users in readers]
+    reader_sums = [sum(users) for users in readers]
     growth = [
         sum(size[b] for b in task.writes if b in kept_buffers or reader_counts[b])
         - sum(
@@ -182,9 +182,9 @@ def _from_the_front(graph: TaskGraph) -> tuple[int, ...]:
             order.append(current)
             for buffer in tasks[current].reads:
                 reader_counts[buffer] -= 1
-                remaining[buffer] -= current
+                reader_sums[buffer] -= current
                 if reader_counts[buffer] == 1 and buffer not in kept_buffers:
-                    last = remaining[buffer]
+                    last = reader_sums[buffer]
                     growth[last] -= size[buffer]
                     if not open_counts[last] and not on_demand[last]:
                         heapq.heappush(ready, (tasks[last].group, growth[last], last))

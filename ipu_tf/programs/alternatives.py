@@ -114,9 +114,9 @@ def _proportions(
 
 def _changes_a_plan(tile_ops: Sequence[TileOp], options: CompilerOptions) -> bool:
     """Returns whether other options give any product another plan."""
-    known = {(op.shape, op.plan) for op in tile_ops}
+    plans = {(op.shape, op.plan) for op in tile_ops}
     try:
-        return any(plan_of(shape, options) != plan for shape, plan in known)
+        return any(plan_of(shape, options) != plan for shape, plan in plans)
     except PlanDoesNotFit:
         return True
 
@@ -197,7 +197,7 @@ def _splits(
         offload_whole=deployment.offload,
     )
     try:
-        found = search.run(
+        result = search.run(
             Bounds(
                 ipus=stages * deployment.replicas,
                 replicas=deployment.replicas,
@@ -208,20 +208,20 @@ def _splits(
         )
     except ValueError:  # Weights that stages share: their layers cannot be on different IPUs.
         return
-    if found is not None:
-        first = _first_layers(found.best.candidate.options.stage_of_layers, now, deployment)
+    if result is not None:
+        first = _first_layers(result.best.candidate.options.stage_of_layers, now, deployment)
         yield Alternative(
             change="stages",
             advice=f"begin the stages at {', '.join(first)}",
-            program=found.best.program,
+            program=result.best.program,
         )
 
 
 def _layers(now: DeviceProgram, deployment: Deployment) -> tuple[str, ...]:
     """Returns the paths of the layers that have a stage, in the order in which they run."""
-    known = deployment.stage_of_layers
+    stages = deployment.stage_of_layers
     run = dict.fromkeys(step.layer for step in now.steps if step.phase == "forward")
-    return tuple(path for path in run if path in known)
+    return tuple(path for path in run if path in stages)
 
 
 def _first_layers(

@@ -68,9 +68,9 @@ class BatchSearch:
 
     def _prediction(self, most: int, too_many: int | None) -> int:
         """Returns the samples with which the fullest tile is full, from the two nearest known."""
-        known = sorted(self._programs)
+        counts = sorted(self._programs)
         near = [n for n in (most, too_many) if n]
-        a, b = near if len(near) == 2 else known[-2:] if too_many is None else known[:2]
+        a, b = near if len(near) == 2 else counts[-2:] if too_many is None else counts[:2]
         bytes_a, bytes_b = _peak_bytes(self._programs[a]), _peak_bytes(self._programs[b])
         limit = self._programs[a].memory.limit_bytes
         if bytes_b <= bytes_a:

@@ -48,20 +48,20 @@ def with_cheapest_checkpoints(program: Program) -> Program:
             simplified, new.step.options, step.plans, step.samples_per_run, new.deployment
         )
 
-    def own() -> DeviceProgram:
+    def with_own_checkpoints() -> DeviceProgram:
         return compiled(True, (), simplified_step(step.module, recompute=True))
 
     whole = Deployment(stage_of_layers={"": 0})
-    found = cheapest_that_fits(
+    choice = cheapest_that_fits(
         compiled,
         lambda: stage_modules(module, source.deployment or whole),
-        own=own if marks.has_checkpoints(step.module) else None,
+        with_own_checkpoints=with_own_checkpoints if marks.has_checkpoints(step.module) else None,
     )
-    notes = tuple(note for note in device.notes if note not in found.program.notes)
+    notes = tuple(note for note in device.notes if note not in choice.program.notes)
     return dataclasses.replace(
         program,
-        device=dataclasses.replace(found.program, notes=(*found.program.notes, *notes)),
+        device=dataclasses.replace(choice.program, notes=(*choice.program.notes, *notes)),
         source=with_checkpoints(
-            found.recompute, found.checkpoints, step.module if found.is_own else plain
+            choice.recompute, choice.checkpoints, step.module if choice.is_own else plain
         ),
     )

@@ -58,34 +58,34 @@ class DevicePlaces:
             for stage in device.stages:
                 for number, step in enumerate(stage.program.steps):
                     if step.op_name and step.supersteps:
-                        found = self._steps.setdefault(own_name(step.op_name), [])
-                        found.append((device, stage, number, step))
+                        steps = self._steps.setdefault(own_name(step.op_name), [])
+                        steps.append((device, stage, number, step))
 
-    def of_joined(
+    def of_neighbour(
         self,
         op_name: str,
         shape: Sequence[int],
         index: Sequence[int],
         neighbours: Callable[[], tuple[Neighbours, Neighbours] | None],
     ) -> OpPlace | None:
-        """Returns the place of an operation, or of the one that `joined` finds; None for neither.
+        """Returns the place of an operation, or of its `step_owner`; None if there is neither.
 
         Args:
             op_name: Its name in its function.
             shape: Shape of its result.
             index: Indices of an element of the result.
-            neighbours: Returns the readers and the sources of operations, as `joined` takes them;
-                None where they are not known.
+            neighbours: Returns the readers and the sources of operations, as `step_owner` takes
+                them; None where they are not known.
         """
         place = self.of(op_name, shape, index)
         beside = neighbours() if place is None else None
         if beside is None:
             return place
-        neighbour = self.joined(op_name, *beside)
+        neighbour = self.step_owner(op_name, *beside)
         place = self.of(neighbour, shape, index)
         return None if place is None else dataclasses.replace(place, joined_with=neighbour)
 
-    def joined(self, op_name: str, readers: Neighbours, sources: Neighbours) -> str:
+    def step_owner(self, op_name: str, readers: Neighbours, sources: Neighbours) -> str:
         """Returns the operation whose step computes one without a step of its own; "" for none.
 
         The compiler joins element-wise operations with those that read them, and recognises chains
@@ -97,13 +97,13 @@ class DevicePlaces:
             sources: From the name of an operation to those that it reads.
         """
         for neighbours in (readers, sources):
-            seen, worklist = {op_name}, deque([op_name])
+            visits, worklist = {op_name}, deque([op_name])
             while worklist:
                 for name in neighbours(worklist.popleft()):
                     if name in self._steps:
                         return name
-                    if name not in seen:
-                        seen.add(name)
+                    if name not in visits:
+                        visits.add(name)
                         worklist.append(name)
         return ""
 
@@ -120,10 +120,12 @@ class DevicePlaces:
         steps = self._steps.get(op_name)
         if steps is None:
             return None
-        found = [(entry, _last_that_computes(entry[3])) for entry in steps]
-        tiles = [None if one is None else tile_of_element(one, shape, index) for _, one in found]
+        candidates = [(entry, _last_that_computes(entry[3])) for entry in steps]
+        tiles = [
+            None if one is None else tile_of_element(one, shape, index) for _, one in candidates
+        ]
         pick = next((number for number, tile in enumerate(tiles) if tile is not None), 0)
-        (device, stage, number, _), superstep = found[pick]
+        (device, stage, number, _), superstep = candidates[pick]
         ranges = () if superstep is None else _ranges(superstep)
         return OpPlace(
             step=number,

@@ -46,7 +46,7 @@ _WATCHER: ContextVar[Watcher | None] = ContextVar("ipu_tf.insights", default=Non
 
 
 @contextlib.contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
+def insight_watcher(watcher: Watcher) -> Iterator[None]:
     """Tells a watcher about the insights that are looked for inside."""
     token = _WATCHER.set(watcher)
     try:
@@ -55,13 +55,13 @@ def watched(watcher: Watcher) -> Iterator[None]:
         _WATCHER.reset(token)
 
 
-def are_found(asked: bool | None) -> bool:
+def has_insights(request: bool | None) -> bool:
     """Returns whether a report has insights.
 
     Args:
-        asked: What the caller asks for; None for the default.
+        request: What the caller asks for; None for the default.
     """
-    return os.environ.get(_SWITCH) != "0" if asked is None else asked
+    return os.environ.get(_SWITCH) != "0" if request is None else request
 
 
 def find_insights(program: Program, *, all_changes: bool = False) -> None:
@@ -95,10 +95,10 @@ def find_insights(program: Program, *, all_changes: bool = False) -> None:
             if change not in (None, alternative.change) and change in best:
                 watcher(program, best[change])
             change = alternative.change
-            found = _insight(alternative, now, before, program.steps_per_execution)
-            known = best.get(alternative.change)
-            if found is not None and (known is None or found.rank < known.rank):
-                best[alternative.change] = found
+            insight = _insight(alternative, now, before, program.steps_per_execution)
+            best_insight = best.get(alternative.change)
+            if insight is not None and (best_insight is None or insight.rank < best_insight.rank):
+                best[alternative.change] = insight
     except TooMuchWork:
         note = _TOO_LARGE
     except Exception as error:  # A report must not fail for its insights: it says what failed.

@@ -219,9 +219,9 @@ class NonFinite:
             )
         of_layer = f" of layer '{self.nan_layer}'" if self.nan_layer else ""
         later = f" '{self.nan_op}'{of_layer} makes a NaN of it." if self.nan_op else ""
-        what = "gradient that overflows" if self.handled else "result that is not finite"
+        event = "gradient that overflows" if self.handled else "result that is not finite"
         return (
-            f"{first}the first {what} is of {self.place}: {self.fault}. "
+            f"{first}the first {event} is of {self.place}: {self.fault}. "
             f"Operands: {_joined(self.operands)}. Result: {_joined(self.results)}; the first is at "
             f"{list(self.position)}, among {values}.{later}{last}"
         )

@@ -44,7 +44,7 @@ class Replanning:
     def __init__(self, source: Source, most_instructions: int | None) -> None:
         self.source = source
         self.notes: list[str] = []
-        self._left = most_instructions
+        self._budget = most_instructions
         self._size = sum(len(c.instructions) for c in source.step.module.computations.values())
         self._simplified: dict[bool, TracedStep] = {}
         self._other_batch: TracedStep | None = None
@@ -65,8 +65,10 @@ class Replanning:
         where = deployment or self.source.deployment
         step = self._step(options or self.source.step.options, where)
         new_options = dataclasses.replace(options or step.options, out_of_memory="report")
-        same = ("target", "matmul", "conv")
-        replans = any(getattr(new_options, name) != getattr(step.options, name) for name in same)
+        equal_fields = ("target", "matmul", "conv")
+        replans = any(
+            getattr(new_options, name) != getattr(step.options, name) for name in equal_fields
+        )
         new_step = dataclasses.replace(
             step, options=new_options, plans={} if replans else step.plans
         )
@@ -93,11 +95,11 @@ class Replanning:
         Raises:
             TooMuchWork: The limit is reached.
         """
-        if self._left is None:
+        if self._budget is None:
             return
-        if self._left < compilations * self._size:
+        if self._budget < compilations * self._size:
             raise TooMuchWork
-        self._left -= compilations * self._size
+        self._budget -= compilations * self._size
 
     def _step(self, options: CompilerOptions, deployment: Deployment | None) -> TracedStep:
         """Returns the simplified step, with its checkpoints if it recomputes activations."""

@@ -26,7 +26,7 @@ from ipu_tf.profile import automatic_reports, watching
 from ipu_tf.profile.figures.host_timeline import timeline_of
 from ipu_tf.profile.report import Report
 from ipu_tf.profile.text.progress import showing_progress_on_terminal
-from ipu_tf.programs.insights import are_found
+from ipu_tf.programs.insights import has_insights
 from ipu_tf.programs.nonfinite import NonFinite
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime.execution import boundary, compile_only
@@ -303,7 +303,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         """
         host = None if self._recorder is None else timeline_of(self._recorder)
         report = Report(programs=tuple(self._programs), host=host)
-        if are_found(insights):
+        if has_insights(insights):
             report.with_insights(all_changes=insights is True)
         return report
 

@@ -43,15 +43,15 @@ def test_the_first_step_if_none_has_it():
 def test_an_operation_is_joined_with_the_nearest_that_reads_it():
     found = places(superstep("divide", 6))
     reads = {"first": ["second"], "second": ["third", "other"], "third": ["net/dense/MatMul"]}
-    joined = found.joined("first", lambda name: reads.get(name, ()), lambda name: ())
-    assert joined == "net/dense/MatMul"
+    owner = found.step_owner("first", lambda name: reads.get(name, ()), lambda name: ())
+    assert owner == "net/dense/MatMul"
 
 
 def test_an_operation_is_joined_with_what_it_reads_if_nothing_behind_it_has_a_step():
     found = places(superstep("divide", 6))
     back = {"last": ["mul"], "mul": ["net/dense/MatMul", "mul"]}
-    assert found.joined("last", lambda name: (), back.__getitem__) == "net/dense/MatMul"
-    assert found.joined("last", lambda name: (), lambda name: ()) == ""
+    assert found.step_owner("last", lambda name: (), back.__getitem__) == "net/dense/MatMul"
+    assert found.step_owner("last", lambda name: (), lambda name: ()) == ""
 
 
 def test_steps_of_files_have_no_work():

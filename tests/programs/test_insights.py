@@ -252,7 +252,7 @@ def test_a_report_does_not_fail_for_its_insights(monkeypatch):
 
 def test_a_watcher_gets_the_figures_first_and_then_each_insight():
     heard = []
-    with insights.watched(lambda program, insight: heard.append((program, insight))):
+    with insights.insight_watcher(lambda program, insight: heard.append((program, insight))):
         (program,) = ipu_tf.estimate(dense, batch_size=8, insights=True).programs
     assert heard[0][1] is None
     assert heard[0][0].device == program.device

@@ -166,10 +166,10 @@ def _fix(extents: Extents, axes: Axes, open_: Sequence[int], sample_axis: int | 
 
 def live(computation: Computation) -> Iterator[Instruction]:
     """Yields the instructions that the result of a computation needs."""
-    by_name, worklist, seen = computation.by_name(), [computation.root], {computation.root}
+    by_name, worklist, names = computation.by_name(), [computation.root], {computation.root}
     while worklist:
         instruction = by_name[worklist.pop()]
         yield instruction
-        new = [name for name in instruction.operands if name not in seen]
-        seen.update(new)
+        new = [name for name in instruction.operands if name not in names]
+        names.update(new)
         worklist += dict.fromkeys(new)

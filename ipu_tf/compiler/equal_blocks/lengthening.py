@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ipu_tf.compiler.equal_blocks.matching import Pair, matched
+from ipu_tf.compiler.equal_blocks.matching import Pair, pairs_of_blocks
 from ipu_tf.compiler.equal_blocks.repetition import FIRST, SECOND, Block, NotRepeated, Repetition
 from ipu_tf.compiler.equal_blocks.splicing import spliced
 from ipu_tf.compiler.equal_blocks.traced_blocks import blocks_of_instructions
@@ -32,7 +32,7 @@ def lengthened(step: TracedStep, repetition: Repetition) -> TracedStep:
     """
     module = dead_code.run(inline.run(step.module))
     blocks = blocks_of_instructions(module, repetition)
-    pairs = matched(module, blocks, repetition)
+    pairs = pairs_of_blocks(module, blocks, repetition)
     plans = dict(step.plans)
     for pair in pairs.values():
         if pair.second.op_name in step.plans:
@@ -171,22 +171,26 @@ class _Lengthening:
         self, by_name: dict[str, Instruction], results: Sequence[tuple[int, int | None]]
     ) -> tuple[Parameter, ...]:
         """Returns the parameters with those of the copies; numbers the instructions anew."""
-        own = self._module.parameters
+        parameters_of_module = self._module.parameters
         instructions = {
             one.attributes["parameter_number"]: one.name
             for one in self._entry
             if one.opcode == "parameter"
         }
-        items = [self._item(instructions[number]) for number in range(len(own))]
-        second_of = {name: own[n] for n, (block, name) in enumerate(items) if block == SECOND}
+        items = [self._item(instructions[number]) for number in range(len(parameters_of_module))]
+        second_of = {
+            name: parameters_of_module[n]
+            for n, (block, name) in enumerate(items)
+            if block == SECOND
+        }
         updates = {like: number for number, like in enumerate(results)}
         parameters: list[Parameter] = []
         for place, block in spliced(items, self._repetition.copies):
-            parameter, name = own[place], instructions[place]
+            parameter, name = parameters_of_module[place], instructions[place]
             if block is not None:
                 parameter = self._parameter(parameter, second_of[name], block)
                 name = self._names[block][name]
-            result = own[place].updated_by
+            result = parameters_of_module[place].updated_by
             if result is not None:
                 if (result, block) not in updates:
                     raise NotRepeated(f"'{parameter.name}' is updated by another block.")
@@ -232,14 +236,14 @@ def _operands_first(
     names: Iterable[str], by_name: Mapping[str, Instruction]
 ) -> Iterator[Instruction]:
     """Yields instructions in the order of their names, each after those that it reads."""
-    seen: set[str] = set()
+    visits: set[str] = set()
     for start in names:
         stack = [(start, False)]
         while stack:
             name, is_done = stack.pop()
             if is_done:
                 yield by_name[name]
-            elif name not in seen:
-                seen.add(name)
+            elif name not in visits:
+                visits.add(name)
                 stack.append((name, True))
                 stack += [(operand, False) for operand in reversed(by_name[name].operands)]

@@ -43,7 +43,7 @@ class Pair:
     reads: tuple[tuple[Where, str], ...]
 
 
-def matched(
+def pairs_of_blocks(
     module: Module, blocks: Mapping[str, Block], repetition: Repetition
 ) -> Mapping[str, Pair]:
     """Returns the pairs of a trace's inner blocks, by the names of the first.
@@ -65,7 +65,7 @@ def matched(
         first = by_name[name]
         _check_equal(module, first, second, repetition)
         reads = tuple(
-            _read(one, other, blocks, seconds, firsts)
+            _source_of_read(one, other, blocks, seconds, firsts)
             for one, other in zip(first.operands, second.operands, strict=True)
         )
         pairs[name] = Pair(first=first, second=second, reads=reads)
@@ -78,12 +78,12 @@ def _check_neighbours(module: Module, blocks: Mapping[str, Block]) -> None:
     for instruction in entry:
         if instruction.name == entry.root:
             continue
-        own = blocks.get(instruction.name)
+        reader_block = blocks.get(instruction.name)
         for operand in instruction.operands:
-            other = blocks.get(operand)
-            if other not in (FIRST, SECOND) or own in (FIRST, SECOND):
+            operand_block = blocks.get(operand)
+            if operand_block not in (FIRST, SECOND) or reader_block in (FIRST, SECOND):
                 continue
-            if (own, other) not in ((BEFORE, FIRST), (BEHIND, SECOND)):
+            if (reader_block, operand_block) not in ((BEFORE, FIRST), (BEHIND, SECOND)):
                 raise NotRepeated(
                     f"'{instruction.name}' ({instruction.opcode}, '{instruction.op_name}') reads "
                     f"'{operand}' of a block that is not its neighbour."
@@ -109,8 +109,10 @@ def _partners(
         if instruction.opcode == "parameter":
             parameter = module.parameters[instruction.attributes["parameter_number"]]
             variable = repetition.normalised_variable(parameter.name)
-        read = [kind_of[one] if blocks.get(one) == block else -1 for one in instruction.operands]
-        kind = (*_kind(instruction, repetition), variable, *read)
+        operand_kinds = [
+            kind_of[one] if blocks.get(one) == block else -1 for one in instruction.operands
+        ]
+        kind = (*_kind(instruction, repetition), variable, *operand_kinds)
         kind_of[instruction.name] = numbers.setdefault(kind, len(numbers))
         kinds[block - FIRST].setdefault(kind, []).append(instruction)
     first, second = kinds
@@ -199,7 +201,7 @@ def _at(names: Sequence[str], places: Mapping[str, int]) -> list[int]:
     return [places[name] for name in names]
 
 
-def _read(
+def _source_of_read(
     first: str,
     second: str,
     blocks: Mapping[str, Block],

@@ -67,7 +67,7 @@ class Repetition:
         ]
 
         self._normalised: dict[str, str] = {}
-        self._renamed: list[dict[str, str]] = [{} for _ in self._copied]
+        self._copy_paths: list[dict[str, str]] = [{} for _ in self._copied]
 
     @property
     def copies(self) -> int:
@@ -84,7 +84,7 @@ class Repetition:
     def normalised(self, path: str) -> str:
         """Returns a path or a name of an op without what tells equal blocks apart."""
         if path not in self._normalised:
-            parts = [_replaced(part, self._position_of) for part in path.split("/")]
+            parts = [_counterpart(part, self._position_of) for part in path.split("/")]
             self._normalised[path] = _NUMBERS.sub("", "/".join(parts))
         return self._normalised[path]
 
@@ -92,8 +92,8 @@ class Repetition:
         """Returns the path of a variable, also one that an optimizer keeps, as `normalised`."""
         scope, _, name = path.rpartition("/")
         owner = max((one for one in self._variables if name.startswith(one)), key=len, default="")
-        own = f"<{self._variables[owner]}>{name[len(owner) :]}" if owner else name
-        return self.normalised(f"{scope}/{own}")
+        variable_name = f"<{self._variables[owner]}>{name[len(owner) :]}" if owner else name
+        return self.normalised(f"{scope}/{variable_name}")
 
     def renamed(self, path: str, copy: int) -> str:
         """Returns what a path or an op of the second block is called in a copy.
@@ -102,10 +102,10 @@ class Repetition:
             path: Its path or name.
             copy: The number of the copy, from 0.
         """
-        names, known = self._renames[copy], self._renamed[copy]
-        if path not in known:
-            known[path] = "/".join([_replaced(part, names) for part in path.split("/")])
-        return known[path]
+        names, paths = self._renames[copy], self._copy_paths[copy]
+        if path not in paths:
+            paths[path] = "/".join([_counterpart(part, names) for part in path.split("/")])
+        return paths[path]
 
     def renamed_variable(self, path: str, copy: int) -> str:
         """Returns what a variable, also one that an optimizer keeps, is called in a copy."""
@@ -119,7 +119,7 @@ class Repetition:
         return f"{scope}{slash}{self._copied[copy].variables[position]}{name[len(owner) :]}"
 
 
-def _replaced(part: str, names: Mapping[str, str]) -> str:
+def _counterpart(part: str, names: Mapping[str, str]) -> str:
     """Returns what replaces a part of a path; TensorFlow numbers a scope that it has twice."""
     if part in names:
         return names[part]

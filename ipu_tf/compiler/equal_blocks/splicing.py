@@ -47,7 +47,7 @@ def spliced(
     Raises:
         NotRepeated: The blocks list different things.
     """
-    keys = _numbered(items)
+    keys = _occurrence_keys(items)
     firsts, seconds = (
         {key: place for place, key in enumerate(keys) if items[place][0] == block}
         for block in (FIRST, SECOND)
@@ -68,13 +68,13 @@ def spliced(
     return result
 
 
-def _numbered(items: Iterable[tuple[Block | None, object]]) -> list[object]:
+def _occurrence_keys(items: Iterable[tuple[Block | None, object]]) -> list[object]:
     """Returns what tells items of a block apart, with their number among equal ones."""
-    seen: dict[object, int] = {}
+    counts: dict[object, int] = {}
     keys: list[object] = []
     for item in items:
-        seen[item] = seen.get(item, 0) + 1
-        keys.append((item[1], seen[item]))
+        counts[item] = counts.get(item, 0) + 1
+        keys.append((item[1], counts[item]))
     return keys
 
 

@@ -24,9 +24,11 @@ def blocks_of_instructions(module: Module, repetition: Repetition) -> Mapping[st
             continue
         block = repetition.block_of(_path(instruction, module))
         if block is None:
-            read = [blocks[operand] for operand in instruction.operands if operand in blocks]
+            operand_blocks = [
+                blocks[operand] for operand in instruction.operands if operand in blocks
+            ]
             last = max if phases[instruction.name] == "forward" else min
-            block = last(read, default=None)
+            block = last(operand_blocks, default=None)
         if block is not None:
             blocks[instruction.name] = block
     for instruction in reversed(entry.instructions):

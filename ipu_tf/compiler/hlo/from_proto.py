@@ -93,7 +93,7 @@ class _ComputationReader:
 
     def __init__(self, computations: Mapping[int, str]) -> None:
         self._computations = computations
-        self._taken: set[str] = set()
+        self._unique_names: set[str] = set()
         self._types: dict[bytes, Type] = {}
 
     def __call__(self, proto: ComputationProto) -> Computation:
@@ -107,9 +107,9 @@ class _ComputationReader:
 
     def _unique(self, name: str) -> str:
         unique, count = name, 1
-        while unique in self._taken:
+        while unique in self._unique_names:
             unique, count = f"{name}.{count}", count + 1
-        self._taken.add(unique)
+        self._unique_names.add(unique)
         return unique
 
     def _instruction(self, proto: InstructionProto, names: Mapping[int, str]) -> Instruction:

@@ -30,21 +30,23 @@ def verify(module: Module) -> None:
     """
     if module.entry not in module.computations:
         raise InvalidModule(f"The entry '{module.entry}' is not a computation of the module.")
-    seen: set[str] = set()
+    instruction_names: set[str] = set()
     for name, computation in module.computations.items():
         if name != computation.name:
             raise InvalidModule(
                 f"Computation '{computation.name}' has another name, '{name}', in the module."
             )
-        _verify_computation(module, computation, seen)
+        _verify_computation(module, computation, instruction_names)
     _verify_parameters(module)
 
 
-def _verify_computation(module: Module, computation: Computation, seen: set[str]) -> None:
+def _verify_computation(
+    module: Module, computation: Computation, instruction_names: set[str]
+) -> None:
     by_name: dict[str, Instruction] = {}
     for instruction in computation:
         where = f"'{instruction.name}' ({instruction.opcode}) of '{computation.name}'"
-        if instruction.name in seen:
+        if instruction.name in instruction_names:
             raise InvalidModule(f"{where} has the name of another instruction.")
         for operand in instruction.operands:
             if operand not in by_name:
@@ -53,7 +55,7 @@ def _verify_computation(module: Module, computation: Computation, seen: set[str]
             if callee not in module.computations:
                 raise InvalidModule(f"{where} calls '{callee}', which does not exist.")
         _verify_shape(instruction, [by_name[name] for name in instruction.operands], where)
-        seen.add(instruction.name)
+        instruction_names.add(instruction.name)
         by_name[instruction.name] = instruction
     if computation.root not in by_name:
         raise InvalidModule(f"The root '{computation.root}' is not in '{computation.name}'.")
@@ -62,25 +64,27 @@ def _verify_computation(module: Module, computation: Computation, seen: set[str]
 def _verify_shape(instruction: Instruction, operands: list[Instruction], where: str) -> None:
     opcode, type_ = instruction.opcode, instruction.type
     types = [operand.type for operand in operands]
-    expected: object = type_
+    shape_of_operands: object = type_
     if opcode == "tuple":
-        expected = TupleType(tuple(types))
+        shape_of_operands = TupleType(tuple(types))
     elif opcode == "get-tuple-element":
         source = types[0]
         index = instruction.attributes["tuple_index"]
         if not isinstance(source, TupleType) or index >= len(source.parts):
             raise InvalidModule(f"{where} takes part {index} of {source}.")
-        expected = source.parts[index]
+        shape_of_operands = source.parts[index]
     elif opcode in SAME_SHAPE and isinstance(type_, Array):
         for operand in types:
             if isinstance(operand, Array) and operand.dims != type_.dims:
-                expected = operand
+                shape_of_operands = operand
     elif opcode in _SAME_ELEMENTS and isinstance(type_, Array):
         source = types[0]
         if isinstance(source, Array) and source.elements != type_.elements:
-            expected = source
-    if expected != type_:
-        raise InvalidModule(f"{where} is of type {type_}, but its operands give {expected}.")
+            shape_of_operands = source
+    if shape_of_operands != type_:
+        raise InvalidModule(
+            f"{where} is of type {type_}, but its operands give {shape_of_operands}."
+        )
 
 
 def _verify_parameters(module: Module) -> None:

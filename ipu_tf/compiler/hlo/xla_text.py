@@ -108,8 +108,8 @@ class _Reader:
         self._aliases: dict[int, int] = {}
         self._computations: dict[str, Computation] = {}
         self._entry: str | None = None
-        self._taken: set[str] = set()
-        self._open: str | None = None
+        self._unique_names: set[str] = set()
+        self._current: str | None = None
         self._names: dict[str, str] = {}
         self._instructions: list[Instruction] = []
         self._root = ""
@@ -120,7 +120,7 @@ class _Reader:
         Raises:
             ValueError: It is no line of a module.
         """
-        if self._open is not None:
+        if self._current is not None:
             if line.startswith("}"):
                 self._close()
             elif line:
@@ -128,7 +128,7 @@ class _Reader:
         elif line.startswith("HloModule"):
             self._head(line)
         elif match := _COMPUTATION.match(line):
-            self._open = match[2]
+            self._current = match[2]
             if match[1]:
                 self._entry = match[2]
 
@@ -138,10 +138,10 @@ class _Reader:
         Raises:
             ParseError: The text ended too early, or has no module.
         """
-        if self._open is not None:
+        if self._current is not None:
             raise ParseError(
-                f"The text ends at line {lines}, inside of computation '{self._open}'. It is "
-                "incomplete: dump the module again."
+                f"The text ends at line {lines}, inside of computation '{self._current}'. It "
+                "is incomplete: dump the module again."
             )
         if self._entry is None or not self._name:
             raise ParseError(
@@ -173,7 +173,7 @@ class _Reader:
         self._aliases = {int(parameter): int(output or 0) for output, parameter in pairs}
 
     def _close(self) -> None:
-        name = self._open or ""
+        name = self._current or ""
         if not self._instructions:
             raise ValueError(f"Computation '{name}' is empty.")
         self._computations[name] = Computation(
@@ -181,7 +181,7 @@ class _Reader:
             instructions=tuple(self._instructions),
             root=self._root or self._instructions[-1].name,
         )
-        self._open, self._names, self._instructions, self._root = None, {}, [], ""
+        self._current, self._names, self._instructions, self._root = None, {}, [], ""
 
     def _instruction(self, line: str) -> None:
         head = _INSTRUCTION.match(line)
@@ -225,9 +225,9 @@ class _Reader:
 
     def _unique(self, name: str) -> str:
         unique, count = name, 1
-        while unique in self._taken:
+        while unique in self._unique_names:
             unique, count = f"{name}.{count}", count + 1
-        self._taken.add(unique)
+        self._unique_names.add(unique)
         self._names[name] = unique
         return unique
 

@@ -15,30 +15,30 @@ import numpy as np
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.passes.rewrite import programs
 
-Known: TypeAlias = "np.ndarray | tuple[Known, ...] | None"
+ConstantValue: TypeAlias = "np.ndarray | tuple[ConstantValue, ...] | None"
 """A constant, a tuple of known values, or None for an unknown value."""
 
 _MAX_ELEMENTS = 1 << 16
 """Tables of limits have one entry per iteration; larger arrays are zeros of weights' gradients."""
 
 
-def known_values(module: Module) -> dict[str, dict[str, Known]]:
+def known_values(module: Module) -> dict[str, dict[str, ConstantValue]]:
     """Returns the known values of every program of a module, by computation and instruction."""
     callers: dict[str, int] = {}
     for name in programs(module):
         for instruction in module.computations[name]:
             for callee in instruction.computations:
                 callers[callee] = callers.get(callee, 0) + 1
-    parameters: dict[str, Known] = {}
-    values_of_computations: dict[str, dict[str, Known]] = {}
+    parameters: dict[str, ConstantValue] = {}
+    values_of_computations: dict[str, dict[str, ConstantValue]] = {}
     for name in programs(module):
-        values: dict[str, Known] = {}
+        values: dict[str, ConstantValue] = {}
         for instruction in module.computations[name]:
             if instruction.opcode == "parameter":
                 values[instruction.name] = parameters.get(name)
             else:
                 values[instruction.name] = _value(instruction, values)
-            for callee, callee_parameters in _passed(instruction, values, module):
+            for callee, callee_parameters in _callee_arguments(instruction, values, module):
                 if callers[callee] == 1:
                     parameters[callee] = callee_parameters
         values_of_computations[name] = values
@@ -60,9 +60,9 @@ def kept_parts(body: Computation) -> frozenset[int]:
     )
 
 
-def _passed(
-    instruction: Instruction, values: Mapping[str, Known], module: Module
-) -> list[tuple[str, Known]]:
+def _callee_arguments(
+    instruction: Instruction, values: Mapping[str, ConstantValue], module: Module
+) -> list[tuple[str, ConstantValue]]:
     """Returns the known parameters of the computations that an instruction calls."""
     if instruction.opcode == "while":
         state = values[instruction.operands[0]]
@@ -80,7 +80,7 @@ def _passed(
     return []
 
 
-def _value(instruction: Instruction, values: Mapping[str, Known]) -> Known:
+def _value(instruction: Instruction, values: Mapping[str, ConstantValue]) -> ConstantValue:
     literal = instruction.attributes.get("literal")
     if instruction.opcode == "constant" and literal is not None:
         return np.asarray(literal)

@@ -25,19 +25,19 @@ def run(module: Module) -> Module:
     module = _with_shared_functions(module)
     effects = with_side_effects(module)
 
-    def merged(computation: Computation) -> Computation:
-        seen: dict[Hashable, str] = {}
+    def merge(computation: Computation) -> Computation:
+        first_names: dict[Hashable, str] = {}
 
         def step(instruction: Instruction, by_name: Mapping[str, Instruction]) -> Instruction | str:
             del by_name
             if instruction.opcode in SOURCES or has_side_effect(instruction, effects):
                 return instruction
-            first = seen.setdefault(_key(instruction), instruction.name)
+            first = first_names.setdefault(_key(instruction), instruction.name)
             return first if first != instruction.name else instruction
 
         return rewrite(computation, step)
 
-    return each_program(module, merged)
+    return each_program(module, merge)
 
 
 def _key(instruction: Instruction) -> Hashable:
@@ -65,22 +65,24 @@ def _with_shared_functions(module: Module) -> Module:
     """Returns the module with equal functions of elements merged."""
     control = set(programs(module))
     first: dict[Hashable, str] = {}
-    same = {
+    equal_functions = {
         name: first.setdefault(_function_key(computation), name)
         for name, computation in module.computations.items()
         if name not in control
     }
 
-    def renamed(instruction: Instruction) -> Instruction:
-        callees = tuple(same.get(name, name) for name in instruction.computations)
+    def with_equal_callees(instruction: Instruction) -> Instruction:
+        callees = tuple(equal_functions.get(name, name) for name in instruction.computations)
         if callees == instruction.computations:
             return instruction
         return instruction.replace(computations=callees)
 
     computations = {
-        name: Computation(name=name, instructions=tuple([renamed(i) for i in c]), root=c.root)
+        name: Computation(
+            name=name, instructions=tuple([with_equal_callees(i) for i in c]), root=c.root
+        )
         for name, c in module.computations.items()
-        if same.get(name, name) == name
+        if equal_functions.get(name, name) == name
     }
     return module.replace(computations=computations)
 

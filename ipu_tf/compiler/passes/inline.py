@@ -27,12 +27,12 @@ def run(module: Module) -> Module:
 
 
 def _callees_first(module: Module) -> Iterator[str]:
-    seen: set[str] = set()
+    visits: set[str] = set()
 
     def visit(name: str) -> Iterator[str]:
-        if name in seen:
+        if name in visits:
             return
-        seen.add(name)
+        visits.add(name)
         for instruction in module.computations[name]:
             for callee in instruction.computations:
                 yield from visit(callee)

@@ -52,22 +52,22 @@ def _with_local_casts(computation: Computation) -> Computation:
                 copies[instruction.name, copy.layer] = copy
     if not copies:
         return computation
-    return with_instructions(computation, _rewritten(computation, copies))
+    return with_instructions(computation, _with_local_operands(computation, copies))
 
 
 def _copies(cast: Instruction, readers: Sequence[Instruction], root: str) -> Iterator[Instruction]:
     """Yields a copy of a cast for each other layer that reads it."""
-    seen = {"", cast.layer}
+    layers = {"", cast.layer}
     for reader in readers:
-        if reader.layer in seen or reader.name == root:
+        if reader.layer in layers or reader.name == root:
             continue
-        seen.add(reader.layer)
+        layers.add(reader.layer)
         yield cast.replace(
-            name=f"{cast.name}.cast{len(seen) - 2}", layer=reader.layer, phase=reader.phase
+            name=f"{cast.name}.cast{len(layers) - 2}", layer=reader.layer, phase=reader.phase
         )
 
 
-def _rewritten(
+def _with_local_operands(
     computation: Computation, copies: dict[tuple[str, str], Instruction]
 ) -> Iterator[Instruction]:
     """Yields the instructions, each copy before the first of its layer that reads it."""

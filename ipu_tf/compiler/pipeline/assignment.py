@@ -17,15 +17,15 @@ from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter
 from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.tile_program.phase import Phase
 
-_OWNED = frozenset({"weight", "optimizer_state"})
+_ROLES_OF_LAYERS = frozenset({"weight", "optimizer_state"})
 """Roles of parameters that live on the IPU of one stage, even if nothing updates them."""
 
 _Value = TypeVar("_Value")
 
 _CONTRACTIONS = frozenset({"convolution", "dot"})
 
-_NONE_KNOWN: Mapping[str, int] = MappingProxyType({})
-_NOT_SHARED: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+_NO_DECISIONS: Mapping[str, int] = MappingProxyType({})
+_NO_SHARED_LAYERS: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 _TIMELESS = frozenset({"constant", "iota"})
 _FORMS = frozenset({"broadcast", "reshape", "bitcast", "convert", "slice", "transpose"})
@@ -64,8 +64,8 @@ def assign(
     module: Module,
     stage_of_layers: Mapping[str, int],
     stages: int,
-    decided_stages: Mapping[str, int] = _NONE_KNOWN,
-    shared_layers: Mapping[str, tuple[int, ...]] = _NOT_SHARED,
+    decided_stages: Mapping[str, int] = _NO_DECISIONS,
+    shared_layers: Mapping[str, tuple[int, ...]] = _NO_SHARED_LAYERS,
 ) -> Assignment:
     """Returns the stages of the instructions of a simplified module.
 
@@ -106,7 +106,7 @@ class _Assigner:
     def run(self) -> Assignment:
         """Returns the stages."""
         for name, parameter in self._parameter_names():
-            if parameter.role in _OWNED:
+            if parameter.role in _ROLES_OF_LAYERS:
                 stage = layer_stage(parameter.layer, self._of_layers)
                 if stage is not None:
                     self._stages[name] = stage
@@ -129,24 +129,24 @@ class _Assigner:
             forwards: Whether data flows to later stages in it; else it flows to earlier ones.
             default: The stage of instructions for which nothing else decides.
         """
-        undecided = [i for i in self._entry if i.phase == phase and self._needs_stage(i)]
+        instructions = [i for i in self._entry if i.phase == phase and self._needs_stage(i)]
         sign = 1 if forwards else -1  # Data flows from lower to higher values of sign * stage.
-        limits = self._limits(undecided, phase, sign)
+        limits = self._limits(instructions, phase, sign)
         unknown = []
-        for instruction in undecided:
+        for instruction in instructions:
             name = instruction.name
-            before = [sign * stage for stage in self._read(instruction, phase)]
-            own = self._own(instruction, sign)
-            if len(own) > 1:
-                own = _choice(own, before, limits.get(name))
-                if not own:
+            before = [sign * stage for stage in self._stages_of_operands(instruction, phase)]
+            own_stages = self._stages_of_layer(instruction, sign)
+            if len(own_stages) > 1:
+                own_stages = _choice(own_stages, before, limits.get(name))
+                if not own_stages:
                     unknown.append(name)
                     continue
-            if own:
-                nearest_stage = max([*own, *before])
+            if own_stages:
+                nearest_stage = max([*own_stages, *before])
             elif before:
                 nearest_stage = max(before)
-            elif anything := self._read(instruction, None):
+            elif anything := self._stages_of_operands(instruction, None):
                 nearest_stage = sign * max(anything)
             else:
                 unknown.append(name)
@@ -166,10 +166,12 @@ class _Assigner:
             if i.phase == "update" and self._needs_stage(i) and i.name not in self._stages
         ]
         for instruction in instructions:
-            own = layer_stage(instruction.layer, self._of_layers)
-            reader_stages = self._read(instruction, None)
-            if own is not None or reader_stages:
-                self._stages[instruction.name] = max(reader_stages) if own is None else own
+            own_stage = layer_stage(instruction.layer, self._of_layers)
+            reader_stages = self._stages_of_operands(instruction, None)
+            if own_stage is not None or reader_stages:
+                self._stages[instruction.name] = (
+                    max(reader_stages) if own_stage is None else own_stage
+                )
         for instruction in reversed(instructions):
             name = instruction.name
             after = [self._stages[u.name] for u in self._users[name] if u.name in self._stages]
@@ -186,26 +188,26 @@ class _Assigner:
         return [self._stages[name] for name in readers if name in self._stages]
 
     def _limits(
-        self, undecided: Sequence[Instruction], phase: Phase, sign: int
+        self, instructions: Sequence[Instruction], phase: Phase, sign: int
     ) -> Mapping[str, int]:
         """Returns the last stage, as `sign * stage`, that each instruction may be in so that its
         readers can stay in the stages of their weights."""
         limits: dict[str, int] = {}
-        for instruction in reversed(undecided):
-            own = self._own(instruction, sign)
+        for instruction in reversed(instructions):
+            own_stages = self._stages_of_layer(instruction, sign)
             after = [
                 limits[user.name]
                 for user in self._users[instruction.name]
                 if user.phase == phase and user.name in limits
             ]
-            if own and self._is_tied(instruction):
-                places = [place for place in own if not after or place <= min(after)]
-                limits[instruction.name] = (places or own[:1])[-1]
+            if own_stages and self._is_tied(instruction):
+                places = [place for place in own_stages if not after or place <= min(after)]
+                limits[instruction.name] = (places or own_stages[:1])[-1]
             elif after:
                 limits[instruction.name] = min(after)
         return limits
 
-    def _own(self, instruction: Instruction, sign: int) -> list[int]:
+    def _stages_of_layer(self, instruction: Instruction, sign: int) -> list[int]:
         """Returns the stages of an instruction's layer, as `sign * stage`, in the order of data."""
         first = layer_stage(instruction.layer, self._of_layers)
         if first is None:
@@ -219,7 +221,7 @@ class _Assigner:
             operand in self._weights for operand in instruction.operands
         )
 
-    def _read(self, instruction: Instruction, phase: Phase | None) -> list[int]:
+    def _stages_of_operands(self, instruction: Instruction, phase: Phase | None) -> list[int]:
         """Returns the stages of an instruction's operands, of one phase or of all."""
         return [
             self._stages[name]
@@ -260,7 +262,9 @@ class _Assigner:
             maker = results[new_value] if new_value is not None else ""
             if maker in self._stages and self._by_name[maker].opcode != "parameter":
                 self._stages[name] = self._stages[maker]
-            elif name not in self._stages and (new_value is not None or parameter.role in _OWNED):
+            elif name not in self._stages and (
+                new_value is not None or parameter.role in _ROLES_OF_LAYERS
+            ):
                 readers = [self._stages.get(user.name, 0) for user in self._users[name]]
                 self._stages[name] = min(readers, default=0)
 
@@ -272,14 +276,14 @@ class _Assigner:
         ]
 
 
-def _choice(own: Sequence[int], before: Sequence[int], limit: int | None) -> list[int]:
+def _choice(own_stages: Sequence[int], before: Sequence[int], limit: int | None) -> list[int]:
     """Returns the one stage of several that an instruction of their layer is in; none if only its
     readers tell. All stages are `sign * stage`."""
     if before:
-        return [next((stage for stage in own if stage >= max(before)), own[-1])]
+        return [next((stage for stage in own_stages if stage >= max(before)), own_stages[-1])]
     if limit is None:
         return []
-    return [max((stage for stage in own if stage <= limit), default=own[0])]
+    return [max((stage for stage in own_stages if stage <= limit), default=own_stages[0])]
 
 
 def _anywhere(entry: Computation) -> frozenset[str]:

@@ -30,7 +30,9 @@ from ipu_tf.planner.plan import OpShape, Plan
 from ipu_tf.tile_program.device_program import DeviceProgram, Schedule
 from ipu_tf.tile_program.program import Category
 
-_KEPT = frozenset[Category]({"weights", "optimizer_state", "accumulators", "state", "constants"})
+_ALWAYS_LIVE = frozenset[Category](
+    {"weights", "optimizer_state", "accumulators", "state", "constants"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +87,7 @@ def layer_figures(
         if place is not None and step.opcode not in ("infeed", "outfeed"):
             cycles[step.phase][place] += step.cycles
     always_live_bytes, stash_bytes = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    on_tiles = _KEPT - _offloaded(offload)
+    on_tiles = _ALWAYS_LIVE - _offloaded(offload)
     for tensor in program.tensors:
         place = layer_stage(tensor.layer, places)
         if tensor.always_live and tensor.category in on_tiles and place is not None:
@@ -233,7 +235,7 @@ class _Costs:
     def __init__(self, figures: LayerFigures, request: BalanceRequest, stage: int) -> None:
         self._figures, self._request = figures, request
         self._again = request.recompute and stage < request.stages - 1
-        self._waiting = 1 + waiting_micro_batches(
+        self._stashes = 1 + waiting_micro_batches(
             request.schedule,
             stages=request.stages,
             training=True,
@@ -243,7 +245,7 @@ class _Costs:
         backward = figures.backward_cycles
         backward = backward + figures.forward_cycles if self._again else backward
         self._forward, self._backward = _before(figures.forward_cycles), _before(backward)
-        self._kept = _before(figures.kept_bytes)
+        self._always_live = _before(figures.kept_bytes)
         self._stash = _before(figures.waiting_bytes)
         self._further = _before(figures.further_bytes)
 
@@ -269,8 +271,8 @@ class _Costs:
         """Returns the bytes that layers take on their IPU."""
         stash = int(self._stash[end] - self._stash[begin])
         inputs = int(self._figures.crossing_bytes[begin])
-        waits = self._waiting * (inputs if self._again else stash)
-        always_live_bytes = int(self._kept[end] - self._kept[begin])
+        waits = self._stashes * (inputs if self._again else stash)
+        always_live_bytes = int(self._always_live[end] - self._always_live[begin])
         further = int(self._further[end] - self._further[begin])
         return always_live_bytes + waits + (stash if self._again else 0) + further
 

@@ -59,7 +59,7 @@ class Branch:
         names = {i.name: f"{i.name}.shared" for i in early}
         instructions = [rename_operands(i, parameters | names) for i in early]
         self.before = tuple(i.replace(name=names[i.name]) for i in instructions)
-        self._given = parameters | {name: names[name] for name in shared}
+        self._arguments = parameters | {name: names[name] for name in shared}
 
     def part(self, numbers: Sequence[int], name: str) -> tuple[Computation, tuple[str, ...]]:
         """Returns the branch with only some of its results, and the parts of its argument.
@@ -68,12 +68,12 @@ class Branch:
             numbers: Numbers of the results.
             name: Distinguishes the instructions of this part from those of others.
         """
-        needs = self._needs(numbers, self._given)
+        needs = self._needs(numbers, self._arguments)
         members = [i for i in self._branch if i.name in needs]
         operands = tuple(
-            dict.fromkeys(self._given[i.name] for i in members if i.name in self._given)
+            dict.fromkeys(self._arguments[i.name] for i in members if i.name in self._arguments)
         )
-        types = {self._given[i.name]: i.type for i in members if i.name in self._given}
+        types = {self._arguments[i.name]: i.type for i in members if i.name in self._arguments}
         argument = self._root.replace(
             name=f"argument.{name}",
             opcode="parameter",
@@ -85,12 +85,12 @@ class Branch:
         results = [self._root.operands[number] for number in numbers]
         body = [
             rename_operands(i, names)
-            if i.name not in self._given
+            if i.name not in self._arguments
             else i.replace(
                 opcode="get-tuple-element",
                 operands=(argument.name,),
                 computations=(),
-                attributes={"tuple_index": operands.index(self._given[i.name])},
+                attributes={"tuple_index": operands.index(self._arguments[i.name])},
             )
             for i in members
         ]

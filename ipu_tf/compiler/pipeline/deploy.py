@@ -238,10 +238,10 @@ def _reduction_cycles(step: Cut, deployment: Deployment, wiring: Wiring, sums: i
     if parts == 1:
         return wiring.all_reduce_cycles(gradient_bytes)
     group = ReplicaGroup(replicas=parts)
-    others = ReplicaGroup(replicas=deployment.replicas // parts, stride=parts)
+    share_group = ReplicaGroup(replicas=deployment.replicas // parts, stride=parts)
     gathering = ReplicaGroup(replicas=parts // kept_parts, stride=kept_parts)
     cycles = wiring.reduce_scatter_cycles(gradient_bytes, group)
-    cycles += wiring.all_reduce_cycles(ceil_div(gradient_bytes, parts), others)
+    cycles += wiring.all_reduce_cycles(ceil_div(gradient_bytes, parts), share_group)
     cycles += wiring.all_reduce_cycles(_SUM_BYTES * sums, group)
     new_weights = [
         instruction.name

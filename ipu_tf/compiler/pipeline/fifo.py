@@ -95,14 +95,14 @@ def _waits(
         if stage is None or reader.phase == "update" or reader.opcode == "parameter":
             continue
         for operand in reader.operands:
-            value = _stored(operand, stage, by_name, assignment)
-            maker = _made(by_name[value], stage, module, assignment)
+            value = _source(operand, stage, by_name, assignment)
+            maker = _maker(by_name[value], stage, module, assignment)
             if maker is None:
                 continue
             yield value, maker, (stage, reader.phase)
 
 
-def _stored(
+def _source(
     name: str, stage: int, by_name: Mapping[str, Instruction], assignment: Assignment
 ) -> str:
     """Returns the stored value that a value is a view of, within a stage."""
@@ -111,7 +111,7 @@ def _stored(
     return name
 
 
-def _made(
+def _maker(
     value: Instruction, stage: int, module: Module, assignment: Assignment
 ) -> tuple[int, Pass] | None:
     """Returns the stage and pass that make a value; None for a value that is always there."""

@@ -18,8 +18,8 @@ from ipu_tf.compiler.pipeline.residence import (
     Residence,
     Share,
     StageVariable,
-    moved,
     variables,
+    with_shares,
 )
 from ipu_tf.compiler.pipeline.timeline import ReplicaGroup, Wiring
 from ipu_tf.machine.cost import ceil_div
@@ -119,7 +119,7 @@ def off_chip(
             streaming_bytes += fifo.bytes
             transfers.add(fifo.value_bytes, Moves.of(fifo.made_in, 1) + Moves.of(fifo.read_in, 1))
     return OffChip(
-        program=moved(program, shares),
+        program=with_shares(program, shares),
         streamed=transfers.streamed,
         overlapped=transfers.overlapped,
         gathered=gathers,

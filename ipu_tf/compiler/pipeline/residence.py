@@ -180,7 +180,7 @@ class Share:
     place: Residence
 
 
-def moved(program: TileProgram, shares: Mapping[str, Share]) -> TileProgram:
+def with_shares(program: TileProgram, shares: Mapping[str, Share]) -> TileProgram:
     """Returns a program whose variables are on its tiles only in part, or only around their uses.
 
     Args:
@@ -189,15 +189,17 @@ def moved(program: TileProgram, shares: Mapping[str, Share]) -> TileProgram:
     """
     if not shares:
         return program
-    rest = {category: bytes_.copy() for category, bytes_ in program.memory.always_live.items()}
+    always_live = {
+        category: bytes_.copy() for category, bytes_ in program.memory.always_live.items()
+    }
     tensors: list[Tensor] = []
     for tensor in program.tensors:
         if tensor.always_live:
-            add_footprint(rest[tensor.category], tensor.footprint, -1)
+            add_footprint(always_live[tensor.category], tensor.footprint, -1)
         share = shares.get(tensor.name) if tensor.always_live else None
         tensors += [tensor] if share is None else _at_times(tensor, share)
     memory = tile_memory(
-        tensors, steps=len(program.steps), target=program.target, program_bytes=rest
+        tensors, steps=len(program.steps), target=program.target, program_bytes=always_live
     )
     return dataclasses.replace(program, tensors=tuple(tensors), memory=memory)
 

@@ -146,8 +146,8 @@ def _work(
 ) -> Work | None:
     """Returns the pass of a stage in a slot of a pipeline that never starts or ends."""
     first = slot_of(schedule, stages=stages, training=training, stage=stage, direction=direction)
-    micro_batch, rest = divmod(slot - first, _period(training))
-    if rest:
+    micro_batch, offset = divmod(slot - first, _period(training))
+    if offset:
         return None
     return Work(stage=stage, direction=direction, micro_batch=micro_batch)
 

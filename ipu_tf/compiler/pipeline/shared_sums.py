@@ -52,7 +52,7 @@ class _SharedSums:
         }
         self._parameters = list(module.parameters)
         self._results = list(self._by_name[self._entry.root].operands)
-        self._changed: dict[str, list[Instruction]] = {}
+        self._replacements: dict[str, list[Instruction]] = {}
         self._computations: dict[str, Computation] = {}
 
     def divide(self, parameter: Parameter, result: int) -> None:
@@ -62,25 +62,27 @@ class _SharedSums:
         summands = terms(self._expression(place.name, parts))
         if place.opcode == "parameter" or not any(_is(term, total) for term in summands):
             return
-        own = self._stages[place.name]
-        of_stages: dict[int, list[Term]] = {own: []}
+        own_stage = self._stages[place.name]
+        of_stages: dict[int, list[Term]] = {own_stage: []}
         for term in summands:
-            stage = own if _is(term, total) else self._stage_of(term, own)
-            here = self._ipus[stage] == self._ipus[own]
-            of_stages.setdefault(stage if here else own, []).append(term)
+            stage = own_stage if _is(term, total) else self._stage_of(term, own_stage)
+            here = self._ipus[stage] == self._ipus[own_stage]
+            of_stages.setdefault(stage if here else own_stage, []).append(term)
         if len(of_stages) == 1:
             return
         for part in parts:
-            self._changed[part] = []
+            self._replacements[part] = []
             del self._stages[part]
-        self._add(place.name, own, self._sum(place, place.name, of_stages.pop(own)))
-        for stage, others in of_stages.items():
+        self._add(place.name, own_stage, self._sum(place, place.name, of_stages.pop(own_stage)))
+        for stage, stage_summands in of_stages.items():
             number = {"parameter_number": len(self._parameters)}
             accumulator = total.replace(name=f"{total.name}.stage{stage}", attributes=number)
             result_name = f"{place.name}.stage{stage}"
             self._add(place.name, stage, [accumulator])
             self._add(
-                place.name, stage, self._sum(place, result_name, [Term(value=accumulator), *others])
+                place.name,
+                stage,
+                self._sum(place, result_name, [Term(value=accumulator), *stage_summands]),
             )
             self._parameters.append(
                 Parameter(
@@ -95,19 +97,19 @@ class _SharedSums:
     def _add(self, place: str, stage: int, instructions: Iterable[Instruction]) -> None:
         """Puts instructions of a stage in the place of an addition."""
         for instruction in instructions:
-            self._changed[place].append(instruction)
+            self._replacements[place].append(instruction)
             self._stages[instruction.name] = stage
 
     def result(self) -> tuple[Module, Assignment]:
         """Returns the step, and the stages of its instructions."""
-        if not self._changed:
+        if not self._replacements:
             return self._module, Assignment(stage_of=self._stages, anywhere=self._anywhere)
         root = self._by_name[self._entry.root]
         instructions = [
             one
             for instruction in self._entry
             if instruction is not root
-            for one in self._changed.get(instruction.name, [instruction])
+            for one in self._replacements.get(instruction.name, [instruction])
         ]
         types = {instruction.name: instruction.type for instruction in instructions}
         new_root = root.replace(
@@ -142,10 +144,10 @@ class _SharedSums:
         alone = {operand for operand in value.operands if len(self._read_by[operand]) == 1}
         return substituted(whole, {operand: self._expression(operand, parts) for operand in alone})
 
-    def _stage_of(self, term: Term, own: int) -> int:
+    def _stage_of(self, term: Term, own_stage: int) -> int:
         """Returns the stage of a term: that of all values it reads, else the stage of the sum."""
-        stages = {self._stages.get(name, own) for name in term.reads()}
-        return stages.pop() if len(stages) == 1 else own
+        stages = {self._stages.get(name, own_stage) for name in term.reads()}
+        return stages.pop() if len(stages) == 1 else own_stage
 
     def _sum(self, like: Instruction, name: str, summands: Sequence[Term]) -> Iterator[Instruction]:
         """Yields the instructions that add up terms, the last of which has a name."""
@@ -154,9 +156,9 @@ class _SharedSums:
             self._computations[computation.name] = computation
             yield call
             return
-        first, *others = (term.value.name for term in summands)
-        for number, term in enumerate(others, 1):
-            sum_name = name if number == len(others) else f"{name}.{number}"
+        first, *other_names = (term.value.name for term in summands)
+        for number, term in enumerate(other_names, 1):
+            sum_name = name if number == len(other_names) else f"{name}.{number}"
             yield like.replace(
                 name=sum_name, opcode="add", operands=(first, term), computations=(), attributes={}
             )

@@ -93,19 +93,19 @@ class _StageModule:
         self._results = _results(self._entry)
         self._assignment = step.assignment
         self._stage = stage
-        self._received = {c.name for c in step.crossings if c.destination == stage}
-        self._sent = {c.name for c in step.crossings if c.source == stage}
+        self._inputs = {c.name for c in step.crossings if c.destination == stage}
+        self._outputs = {c.name for c in step.crossings if c.source == stage}
         self._names: set[str] = set()
         self._instructions: list[Instruction] = []
         self._parameters: list[Parameter] = []
 
     def build(self, fifos: Sequence[Fifo]) -> Module:
         """Returns the module."""
-        names = self._names = self._kept()
+        names = self._names = self._instruction_names()
         mine = [n for n, name in enumerate(self._results) if self._is_mine(name, names)]
         results = [self._results[number] for number in mine]
         numbers = {number: place for place, number in enumerate(mine)}
-        sent_names = sorted(self._sent.difference(results))
+        sent_names = sorted(self._outputs.difference(results))
         links = {len(results) + position for position in range(len(sent_names))}
         for instruction in self._entry:
             if instruction.name in names:
@@ -131,26 +131,26 @@ class _StageModule:
             links=frozenset(links),
         )
 
-    def _kept(self) -> set[str]:
+    def _instruction_names(self) -> set[str]:
         """Returns the names of the module's instructions: the stage's own, and their operands."""
         root = self._by_name[self._entry.root]
-        own = {
+        own_names = {
             name
             for name, stage in self._assignment.stage_of.items()
             if stage == self._stage and name != root.name
         }
         if self._stage == 0:  # Results that belong nowhere else.
-            own |= {n for n in self._results if n not in self._assignment.stage_of}
-        closure, worklist = set(own), list(own)
+            own_names |= {n for n in self._results if n not in self._assignment.stage_of}
+        closure, worklist = set(own_names), list(own_names)
         while worklist:
             name = worklist.pop()
-            if name in self._received:
+            if name in self._inputs:
                 continue
             for operand in self._by_name[name].operands:
                 if operand not in closure:
                     closure.add(operand)
                     worklist.append(operand)
-        return closure | self._received
+        return closure | self._inputs
 
     def _is_mine(self, name: str, names: Set[str]) -> bool:
         stage = self._assignment.stage_of.get(name, 0)
@@ -158,7 +158,7 @@ class _StageModule:
 
     def _add(self, instruction: Instruction, numbers: Mapping[int, int]) -> None:
         name = instruction.name
-        if name in self._received:
+        if name in self._inputs:
             self._add_parameter(name, instruction.type, Parameter(name=name, role="link"))
         elif instruction.opcode != "parameter":
             after = tuple(earlier for earlier in instruction.after if earlier in self._names)

@@ -133,12 +133,12 @@ def _together(memories: Sequence[TileMemory]) -> TileMemory:
         for category in CATEGORIES
     }
     always_live_bytes = np.sum(list(always_live.values()), axis=0)
-    more = always_live_bytes - np.sum(list(fullest.always_live.values()), axis=0)
+    growth = always_live_bytes - np.sum(list(fullest.always_live.values()), axis=0)
     return dataclasses.replace(
         fullest,
         always_live=always_live,
-        live_bytes=fullest.live_bytes + int(more.sum()),
-        max_tile_bytes=fullest.max_tile_bytes + int(more.max()),
+        live_bytes=fullest.live_bytes + int(growth.sum()),
+        max_tile_bytes=fullest.max_tile_bytes + int(growth.max()),
     )
 
 

@@ -136,7 +136,7 @@ def timeline(
         if crossing.phase != "update":
             after_pass[crossing.source, crossing.phase].append(crossing)
     busy: dict[int, int] = dict.fromkeys(sorted(set(wiring.ipus)), 0)
-    seen: dict[frozenset[tuple[int, Pass]], tuple[int, int]] = {}
+    cycles_of_slots: dict[frozenset[tuple[int, Pass]], tuple[int, int]] = {}
     lengths: list[int] = []
     link_cycles: list[int] = []
     all_slots = list(slots)
@@ -144,11 +144,14 @@ def timeline(
         passes = frozenset((work.stage, work.direction) for work in slot)
         for stage, direction in passes:
             busy[wiring.ipus[stage]] += cycles[stage, direction]
-        if passes not in seen:
+        if passes not in cycles_of_slots:
             transfers = [crossing for one in sorted(passes) for crossing in after_pass[one]]
-            seen[passes] = _slowest(passes, cycles, wiring), wiring.transfer_cycles(transfers)
-        lengths.append(sum(seen[passes]))
-        link_cycles.append(seen[passes][1])
+            cycles_of_slots[passes] = (
+                _slowest(passes, cycles, wiring),
+                wiring.transfer_cycles(transfers),
+            )
+        lengths.append(sum(cycles_of_slots[passes]))
+        link_cycles.append(cycles_of_slots[passes][1])
     begin, end = _steady(all_slots, stages=len(wiring.ipus))
     return Timeline(
         slots=len(all_slots),

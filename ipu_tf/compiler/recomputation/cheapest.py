@@ -49,7 +49,7 @@ def cheapest_that_fits(
     first: DeviceProgram | None = None,
     *,
     always: bool = False,
-    own: Callable[[], DeviceProgram] | None = None,
+    with_own_checkpoints: Callable[[], DeviceProgram] | None = None,
 ) -> Choice:
     """Returns the cheapest choice that fits; if none fits, the one that overflows least.
 
@@ -62,7 +62,8 @@ def cheapest_that_fits(
         stages: Returns the modules of the program's stages, before recomputation.
         first: The program without recomputation, if it is compiled already.
         always: Whether the program recomputes in any case.
-        own: Compiles the program with the checkpoints that it has itself; None if it has none.
+        with_own_checkpoints: Compiles the program with the checkpoints that it has itself; None if
+            it has none.
     """
     without = Choice(recompute=False, checkpoints=(), program=first or compiled(False, ()))
     if without.program.fits and not always:
@@ -80,8 +81,10 @@ def cheapest_that_fits(
         choices += _of_pipeline(compiled, searches)
     else:
         choices += _of_one_ipu(compiled, searches[0])
-    if own is not None:
-        choices.append(Choice(recompute=True, checkpoints=(), program=own(), is_own=True))
+    if with_own_checkpoints is not None:
+        choices.append(
+            Choice(recompute=True, checkpoints=(), program=with_own_checkpoints(), is_own=True)
+        )
     return min(choices, key=lambda one: (_overflow_bytes(one.program), one.program.cycles))
 
 

@@ -37,13 +37,14 @@ class Copies:
         self._entry = entry
         self._by_name = entry.by_name()
         self._place = {instruction.name: place for place, instruction in enumerate(entry)}
-        self._groups, self._kept, self._stage_of, self._ends = groups, kept_names, stage_of, ends
+        self._groups, self._checkpoints = groups, kept_names
+        self._stage_of, self._ends = stage_of, ends
         self._end_of: dict[Hashable, int] = {}
         for name, group in groups.items():
             self._end_of[group] = max(self._place[name], self._end_of.get(group, 0))
         self._reach: dict[str, int] = {}
         self._aliases: dict[str, str] = {}
-        self._waiting: set[str] = set()
+        self._postponements: set[str] = set()
         self._instructions: list[Instruction] = []
         self._current = ""
         self.stages: dict[str, int] = {}
@@ -56,22 +57,22 @@ class Copies:
 
     def _add(self, instruction: Instruction) -> None:
         self._current = instruction.name
-        self._reach[instruction.name] = self._reached(instruction)
-        names = self._needed(instruction)
+        self._reach[instruction.name] = self._last_source(instruction)
+        names = self._sources_before(instruction)
         late: tuple[str, ...] = ()
-        again = [name for name in names if name not in self._waiting]
+        again = [name for name in names if name not in self._postponements]
         if instruction.phase == "backward" and again:
             end = max(self._end_of[self._groups[name]] for name in again)
             late = tuple(name for name in instruction.operands if self._is_gradient(name, end))
             if not late:
                 # It reads values alone, such as the sign of an activation: so it can wait, too.
-                self._waiting.add(instruction.name)
+                self._postponements.add(instruction.name)
                 return
         for name in names:
             self._emit(name, late)
-        self._instructions.append(self._renamed(instruction))
+        self._instructions.append(self._with_aliases(instruction))
 
-    def _reached(self, instruction: Instruction) -> int:
+    def _last_source(self, instruction: Instruction) -> int:
         """Returns the last place in the forward pass that an instruction depends on."""
         if instruction.opcode == "parameter":
             return -1
@@ -82,16 +83,16 @@ class Copies:
     def _is_gradient(self, name: str, end: int) -> bool:
         """Returns whether a value depends on the forward pass beyond a place."""
         value = self._by_name[name]
-        is_there = name not in self._waiting
+        is_there = name not in self._postponements
         return value.phase == "backward" and is_there and self._reach[name] > end
 
-    def _needed(self, instruction: Instruction) -> list[str]:
+    def _sources_before(self, instruction: Instruction) -> list[str]:
         """Returns values to recompute, and postponed instructions, before one; in their order."""
         names: set[str] = set()
         if instruction.phase == "backward":
             stack = list(self._sources(instruction))
         else:
-            stack = [name for name in instruction.operands if name in self._waiting]
+            stack = [name for name in instruction.operands if name in self._postponements]
         while stack:
             name = stack.pop()
             if name not in names:
@@ -103,25 +104,25 @@ class Copies:
         """Yields the operands of an instruction that are to be made for it first."""
         for name in reader.operands:
             is_missing = name not in self._aliases and self._is_again(name, reader)
-            if is_missing or name in self._waiting:
+            if is_missing or name in self._postponements:
                 yield name
 
     def _is_again(self, name: str, reader: Instruction) -> bool:
         """Returns whether a reader gets a value that is recomputed."""
-        if name not in self._groups or name in self._kept:
+        if name not in self._groups or name in self._checkpoints:
             return False
         if self._stage_of.get(name) != self._stage_of.get(reader.name):
             return False  # A stage keeps what it receives.
         if reader.phase == "backward":
             return True
         # Of the forward pass only what is about to be recomputed itself.
-        return reader.name in self._groups and reader.name not in self._kept
+        return reader.name in self._groups and reader.name not in self._checkpoints
 
     def _emit(self, name: str, after: tuple[str, ...]) -> None:
         instruction = self._by_name[name]
-        if name in self._waiting:
-            self._waiting.remove(name)
-            self._instructions.append(self._renamed(instruction))
+        if name in self._postponements:
+            self._postponements.remove(name)
+            self._instructions.append(self._with_aliases(instruction))
             return
         again = f"{name}{_SUFFIX}"
         stage = self._stage_of.get(name)
@@ -139,7 +140,7 @@ class Copies:
             copy.replace(name=again, phase="backward", recomputed=True, after=after)
         )
 
-    def _renamed(self, instruction: Instruction) -> Instruction:
+    def _with_aliases(self, instruction: Instruction) -> Instruction:
         if instruction.phase != "backward":
             return instruction
         aliases = {

@@ -61,12 +61,12 @@ class CheckpointSearch:
         self._entry = list(forward.entry)
         self._by_name = forward.entry.by_name()
         place = {instruction.name: number for number, instruction in enumerate(self._entry)}
-        data = forward.recomputable - forward.floating
+        activations = forward.recomputable - forward.floating
         read_last: dict[int, int] = {}
         stash: set[int] = set()
         for reader in self._entry:
-            for name in map(self._stored, reader.operands):
-                if name not in data:
+            for name in map(self._source, reader.operands):
+                if name not in activations:
                     continue
                 if reader.phase == "backward":
                     stash.add(place[name])
@@ -77,15 +77,15 @@ class CheckpointSearch:
         for number in stash:
             self._stash[number] = self._entry[number].type.bytes
         cost = np.zeros(count, np.int64)
-        for name in data:
+        for name in activations:
             cost[place[name]] = 1 if costs is None else costs.get(name, 0)
         self._cost = cost
-        self._data = sorted(map(place.__getitem__, data))
-        self._saved = self._costs_with_sources(forward)
+        self._activations = sorted(map(place.__getitem__, activations))
+        self._savings = self._costs_with_sources(forward)
         self._crossing = {
             number: (last, self._entry[number].type.bytes) for number, last in read_last.items()
         }
-        self._end = max((place[name] for name in data), default=-1) + 1
+        self._end = max((place[name] for name in activations), default=-1) + 1
         self._places = self._candidates()
         self._tables()
 
@@ -100,7 +100,7 @@ class CheckpointSearch:
                 costs[place[readers[0].name]] += costs[number]
         return costs
 
-    def _stored(self, name: str) -> str:
+    def _source(self, name: str) -> str:
         """Returns the value in memory that a value is a view of."""
         value: Instruction = self._by_name[name]
         while value.opcode in _VIEWS and value.operands:
@@ -117,11 +117,11 @@ class CheckpointSearch:
             change[maker + 1] += value_bytes
             change[last + 1] -= value_bytes
         crossing = np.cumsum(change)
-        data = self._data
-        inner = [n + 1 for n in data[:-1] if crossing[n + 1] > 0]
+        makers = self._activations
+        inner = [n + 1 for n in makers[:-1] if crossing[n + 1] > 0]
         layers = [
             before + 1
-            for before, after in itertools.pairwise(data)
+            for before, after in itertools.pairwise(makers)
             if self._entry[before].layer != self._entry[after].layer
             and self._entry[before].layer not in ("", LOSS, METRICS)
             and crossing[before + 1] > 0
@@ -146,7 +146,7 @@ class CheckpointSearch:
             apart, savings = kept_bytes.copy(), kept_bytes.copy()
             for maker, (last, value_bytes) in self._crossing.items():
                 if maker < end <= last and end < self._end:
-                    kept_bytes[maker], savings[maker] = value_bytes, self._saved[maker]
+                    kept_bytes[maker], savings[maker] = value_bytes, self._savings[maker]
                     apart[maker] = 0 if self._stash[maker] else value_bytes
             self._keeps[:, index] = _sums(kept_bytes, begins, end)
             self._works[:, index] = stash[end] - stash[begins] + _sums(apart, begins, end)

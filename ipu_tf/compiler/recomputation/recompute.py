@@ -77,7 +77,7 @@ def recomputed(
         return RecomputingStep(module=plain, stage_of={})
     entry = plain.entry_computation
     kept_names = kept_values(ForwardPass(plain), groups, stage_of)
-    copies = Copies(entry, groups, kept_names, stage_of, _sent(plain, stage_of))
+    copies = Copies(entry, groups, kept_names, stage_of, _outputs_of_stages(plain, stage_of))
     computation = with_instructions(entry, copies.instructions())
     return RecomputingStep(
         module=plain.replace(computations={**plain.computations, plain.entry: computation}),
@@ -148,7 +148,7 @@ def _after_layers(forward: ForwardPass, layers: Collection[str]) -> set[int]:
     return {last[layer if layer in last else paths[0]] for layer, paths in paths_of_layers.items()}
 
 
-def _sent(module: Module, stage_of: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+def _outputs_of_stages(module: Module, stage_of: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
     """Returns the values that each stage hands to others in its forward pass."""
     names_of_stages: dict[int, dict[str, None]] = {}
     by_name = module.entry_computation.by_name()

@@ -13,7 +13,7 @@ from ipu_tf.compiler.hlo.module import LOSS, METRICS
 from ipu_tf.compiler.passes.rewrite import SOURCES, has_side_effect, with_side_effects
 from ipu_tf.compiler.recomputation import marks
 
-_FIXED = (SOURCES - {"rng-bit-generator"}) | {"constant", "iota"}
+_SOURCES = (SOURCES - {"rng-bit-generator"}) | {"constant", "iota"}
 """Opcodes of results that cannot be computed again, or are always there. A generator draws the same
 bits from the same seeds."""
 
@@ -36,12 +36,12 @@ class ForwardPass:
         self.recomputable: set[str] = set()
         self.floating: set[str] = set()
         for instruction in self.entry:
-            fixed = instruction.opcode in _FIXED or has_side_effect(instruction, effects)
+            is_source = instruction.opcode in _SOURCES or has_side_effect(instruction, effects)
             if instruction.opcode in ("constant", "iota"):
                 constants.add(instruction.name)
             # The state changes until the backward pass: what reads a seed is kept.
             reads_state = not states.isdisjoint(instruction.operands)
-            if fixed or reads_state or not self.is_forward(instruction):
+            if is_source or reads_state or not self.is_forward(instruction):
                 continue
             self.recomputable.add(instruction.name)
             if constants.issuperset(instruction.operands):

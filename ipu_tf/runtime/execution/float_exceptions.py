@@ -46,7 +46,7 @@ class _Traced:
 
     def place(self, op: str, shape: Sequence[int], position: Sequence[int]) -> dict[str, Any]:
         """Returns the fields of a `NonFinite` that say where the device computes an operation."""
-        place = self.places.of_joined(op, shape, position, self._neighbours)
+        place = self.places.of_neighbour(op, shape, position, self._neighbours)
         return {} if place is None else dataclasses.asdict(place)
 
     def _neighbours(self) -> tuple[Neighbours, Neighbours] | None:

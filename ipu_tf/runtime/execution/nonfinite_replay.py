@@ -448,7 +448,7 @@ class ReplayLog:
             flow, function = self.checks.flow, op.function
             return flow.readers(function), flow.read_by(function)
 
-        place = self._places.of_joined(op.name, shape, position, neighbours)
+        place = self._places.of_neighbour(op.name, shape, position, neighbours)
         return {} if place is None else dataclasses.asdict(place)
 
     def _of(self, cause: Cause, run: ReplayedRun) -> NonFinite:

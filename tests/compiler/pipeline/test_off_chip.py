@@ -10,7 +10,7 @@ from ipu_tf.compiler.compile import check_memory, compile_program
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES
-from ipu_tf.compiler.pipeline.residence import Residence, Share, moved, variables
+from ipu_tf.compiler.pipeline.residence import Residence, Share, variables, with_shares
 from ipu_tf.compiler.pipeline.timeline import Wiring
 from ipu_tf.machine import streaming
 from ipu_tf.machine.system import system_of
@@ -259,7 +259,7 @@ class TestWholePrograms:
 
     def test_nothing_moved_is_the_same_program(self):
         program = compiled(5).stages[0].program
-        assert moved(program, {}) is program
+        assert with_shares(program, {}) is program
 
     def test_moving_a_variable_whole_and_always_changes_no_byte(self):
         module = modules.text("cifar10")
@@ -269,7 +269,7 @@ class TestWholePrograms:
             for variable in variables(module, program)
             if variable.parameter.role == "weight"
         }
-        same = moved(program, shares)
+        same = with_shares(program, shares)
         assert np.array_equal(same.memory.max_tile_bytes, program.memory.max_tile_bytes)
         assert np.array_equal(same.memory.live_bytes, program.memory.live_bytes)
 

@@ -75,7 +75,7 @@ def test_the_checkpoints_of_the_program_itself_are_tried(simplified, cycles, ove
     found = cheapest_that_fits(
         lambda recompute, layers: program(90, 0) if recompute else program(50, 9),
         lambda: [simplified],
-        own=lambda: program(cycles, overflow),
+        with_own_checkpoints=lambda: program(cycles, overflow),
     )
     assert found.is_own is is_own
     assert found.program.cycles == (70 if is_own else 90)

@@ -45,7 +45,7 @@ def collective(
         share = ceil_div(sum(p.elements for p in operands), where.tiles)
         sums = vertex_costs.reduce(ceil_div(share, ipus), ipus, dtype, context.target)
         compute = int(sums.cycles)
-    received = ceil_div(moved_bytes, context.target.tiles)
+    receive_bytes = ceil_div(moved_bytes, context.target.tiles)
     step = Superstep(
         name=instruction.opcode,
         sync_cycles=sync.cross_ipu_cycles(system, ipus),
@@ -60,7 +60,7 @@ def collective(
         supersteps=(step,),
         results=results,
         exchange_buffers=(
-            Footprint(first_tile=0, tiles=context.target.tiles, tile_bytes=received),
+            Footprint(first_tile=0, tiles=context.target.tiles, tile_bytes=receive_bytes),
         ),
         flops=flops,
     )

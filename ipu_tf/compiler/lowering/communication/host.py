@@ -58,7 +58,7 @@ def transfer(
         step = Superstep(
             name=instruction.opcode,
             sync_cycles=target.sync_cycles,
-            host_cycles=sum(waited for waited, _ in parts),
+            host_cycles=sum(wait for wait, _ in parts),
             ahead_cycles=sum(ahead for _, ahead in parts),
             exchange_bytes=sum(transfers),
             work=work,

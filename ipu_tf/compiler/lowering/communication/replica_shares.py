@@ -37,12 +37,12 @@ def gather(
     If the replicas have gathered all shares, the whole value moves to its layout; otherwise the
     replica's share alone does.
     """
-    own, result = operands[0], operands[1].stored
+    share, result = operands[0], operands[1].stored
     whole = spread(array_of(instruction), context)
     if instruction.attributes["gathered"]:
         traffic = move(whole, result)
     else:
-        traffic = collect(own, received_elements=own.tile_elements, tiles=own.tiles)
+        traffic = collect(share, received_elements=share.tile_elements, tiles=share.tiles)
     stage = ComputeStage(name="gather", where=result, traffic=traffic)
     return lower_stages([stage], (result,), context.target, in_place=1)
 

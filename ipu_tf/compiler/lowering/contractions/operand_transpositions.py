@@ -53,7 +53,7 @@ def transpositions(
     if instruction.opcode != "dot":
         return {}
     numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
-    found = {}
+    by_operand = {}
     for index, summed in enumerate((numbers.lhs_contracting, numbers.rhs_contracting)):
         array = operand_array(instruction, index, context)
         if not summed or operands[index].repeats is not None:
@@ -64,8 +64,8 @@ def transpositions(
             by_elements = bool(rows % _BLOCK or columns % _BLOCK)
             vertex = _transpose(operands[index], array.dtype, context.target, by_elements)
             stage = ComputeStage(name="transpose", where=operands[index], vertex=vertex)
-            found[index] = Transposition(stage=stage, by_elements=by_elements)
-    return found
+            by_operand[index] = Transposition(stage=stage, by_elements=by_elements)
+    return by_operand
 
 
 def _last_neighbours(axes: Sequence[int]) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from ipu_tf.compiler.hlo import Instruction, Module
-from ipu_tf.compiler.passes.caller_constants import Known, kept_parts, known_values
+from ipu_tf.compiler.passes.caller_constants import ConstantValue, kept_parts, known_values
 from ipu_tf.compiler.passes.rewrite import programs, with_instructions
 
 Count: TypeAlias = "int | tuple[int, ...]"
@@ -41,7 +41,7 @@ def run(module: Module) -> Module:
         return module
     counter = _Counter(module=module, values=known_values(module))
     for name in with_loops:
-        computations[name] = with_instructions(computations[name], counter.counted(name))
+        computations[name] = with_instructions(computations[name], counter.with_counts(name))
     return module.replace(computations=computations)
 
 
@@ -53,15 +53,15 @@ class _Counter:
         module: The module.
         values: Known values of its programs.
         outer: The loops of known length and their lengths, by their bodies.
-        known: The attributes of loops found so far, by their bodies.
+        counts_of_bodies: The attributes of loops found so far, by their bodies.
     """
 
     module: Module
-    values: Mapping[str, Mapping[str, Known]]
+    values: Mapping[str, Mapping[str, ConstantValue]]
     outer: dict[str, tuple[_Loop, int]] = dataclasses.field(default_factory=dict)
-    known: dict[str, Mapping[str, Count]] = dataclasses.field(default_factory=dict)
+    counts_of_bodies: dict[str, Mapping[str, Count]] = dataclasses.field(default_factory=dict)
 
-    def counted(self, name: str) -> list[Instruction]:
+    def with_counts(self, name: str) -> list[Instruction]:
         """Returns the instructions of a computation, its loops with their counts."""
         instructions: list[Instruction] = []
         computation = self.module.computations[name]
@@ -78,11 +78,11 @@ class _Counter:
                 numbers[instruction.name] = number
             if instruction.opcode == "while":
                 loop = self._loop(instruction, by_name, numbers)
-                counts = loop.counts() or self.known.get(
+                counts = loop.counts() or self.counts_of_bodies.get(
                     instruction.attributes.get(GRADIENT_OF, ""), {}
                 )
                 instruction = instruction.replace(attributes={**instruction.attributes, **counts})
-                self.known[instruction.computations[0]] = counts
+                self.counts_of_bodies[instruction.computations[0]] = counts
                 trips = counts.get("trip_count")
                 if isinstance(trips, int):
                     loops[instruction.name] = loop, trips
@@ -123,7 +123,7 @@ class _Counter:
         state = initial.operands if initial.opcode == "tuple" else ()
         return _Loop(
             initial=tuple(numbers.get(name) for name in state),
-            kept=kept_parts(body),
+            invariant_parts=kept_parts(body),
             body=body.by_name(),
             result=body.by_name()[body.root],
             condition=condition.by_name(),
@@ -138,7 +138,7 @@ class _Loop:
 
     Attributes:
         initial: The parts of the state before the loop; None for a part that is no known integer.
-        kept: The parts that its body does not change.
+        invariant_parts: The parts that its body does not change.
         body: Its body's instructions.
         result: The body's root.
         condition: Its condition's instructions.
@@ -147,7 +147,7 @@ class _Loop:
     """
 
     initial: tuple[Count | None, ...]
-    kept: frozenset[int]
+    invariant_parts: frozenset[int]
     body: Mapping[str, Instruction]
     result: Instruction
     condition: Mapping[str, Instruction]
@@ -167,7 +167,7 @@ class _Loop:
     def final(self, index: int, trip_count: int) -> int | None:
         """Returns the value of a part of the state after the loop; None if it is not known."""
         first = self.initial[index] if self.initial else None
-        step = 0 if index in self.kept else self._step(index)
+        step = 0 if index in self.invariant_parts else self._step(index)
         return first + trip_count * step if isinstance(first, int) and step is not None else None
 
     def is_number_of_iteration(self, value: Instruction) -> bool:
@@ -238,7 +238,7 @@ class _Loop:
         index = _part(value)
         if index is None:
             return _integer(value.attributes.get("literal"))
-        return self._initial_of(value) if index in self.kept else None
+        return self._initial_of(value) if index in self.invariant_parts else None
 
     def _is_part_of_body(self, value: Instruction, index: int) -> bool:
         return _part(value) == index and self.body[value.operands[0]].opcode == "parameter"
@@ -279,7 +279,7 @@ def _part(value: Instruction) -> int | None:
     return value.attributes["tuple_index"] if is_part else None
 
 
-def _integer(value: Known) -> int | None:
+def _integer(value: ConstantValue) -> int | None:
     if not isinstance(value, np.ndarray | np.generic) or value.size != 1:
         return None
     return int(value.flat[0]) if value.dtype.kind in "iu" else None

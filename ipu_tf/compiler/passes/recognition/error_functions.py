@@ -19,10 +19,10 @@ def run(module: Module) -> Module:
 
     Attribute `complement`: whether it is one less the function, which costs as much.
     """
-    return each_program(module, _replaced)
+    return each_program(module, _with_error_functions)
 
 
-def _replaced(computation: Computation) -> Computation:
+def _with_error_functions(computation: Computation) -> Computation:
     regions: dict[tuple[str, str], list[Instruction]] = {}
     for instruction in computation:
         if instruction.op_type in _COMPLEMENT and instruction.opcode != "erf":

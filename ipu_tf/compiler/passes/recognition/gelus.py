@@ -95,8 +95,8 @@ class _Rewriter:
         if scalar_of(name, self._defined) is not None:
             self._tensors[name], self._kinds[name] = frozenset(), frozenset()
             return
-        own = frozenset({name})
-        self._tensors[name], self._kinds[name] = own, frozenset()
+        tensor = frozenset({name})
+        self._tensors[name], self._kinds[name] = tensor, frozenset()
         if instruction.opcode not in _FUNCTIONS:
             return
         tensors: frozenset[str] = frozenset()
@@ -137,16 +137,16 @@ class _Rewriter:
         if len(tensors) == 1:
             values = self._values(instruction.name, {tensors[0]: _POINTS})
             is_unit = _is_close(values, _unit(_POINTS))
-            return self._made(instruction, opcode, tensors) if is_unit else None
+            return self._unit_instruction(instruction, opcode, tensors) if is_unit else None
         for x, gradient in (tensors, tensors[::-1]):
             ones = np.ones_like(_POINTS)
             once = self._values(instruction.name, {x: _POINTS, gradient: ones})
             twice = self._values(instruction.name, {x: _POINTS, gradient: 2 * ones})
             if _is_close(once, _slope(_POINTS)) and _is_close(twice, 2 * once):
-                return self._made(instruction, f"{opcode}-grad", [x, gradient])
+                return self._unit_instruction(instruction, f"{opcode}-grad", [x, gradient])
         return None
 
-    def _made(
+    def _unit_instruction(
         self, instruction: Instruction, opcode: str, operands: list[str]
     ) -> Instruction | None:
         """Returns the unit if it has the type of its operands."""
@@ -168,5 +168,5 @@ class _Rewriter:
         return values[name]
 
 
-def _is_close(values: _Points, expected: _Points) -> bool:
-    return bool(np.all(np.abs(values - expected) < _TOLERANCE))
+def _is_close(values: _Points, reference: _Points) -> bool:
+    return bool(np.all(np.abs(values - reference) < _TOLERANCE))

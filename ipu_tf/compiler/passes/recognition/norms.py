@@ -42,7 +42,7 @@ def run(module: Module) -> Module:
     for name in programs(module):
         rewriter = _Rewriter(module, computations[name])
         computations[name] = rewriter.computation()
-        computations |= {body.name: body for body in rewriter.made}
+        computations |= {body.name: body for body in rewriter.bodies}
     return module.replace(computations=computations)
 
 
@@ -77,7 +77,7 @@ class _Rewriter:
         self._of_layer: dict[str, list[Instruction]] = {}
         for instruction in computation:
             self._of_layer.setdefault(instruction.layer, []).append(instruction)
-        self.made: list[Computation] = []
+        self.bodies: list[Computation] = []
 
     def computation(self) -> Computation:
         """Returns the computation with norms."""
@@ -92,12 +92,12 @@ class _Rewriter:
 
     def _norms(self) -> Iterator[_Norm]:
         """Yields the normalisations, each x of a layer once."""
-        seen: set[tuple[str, str]] = set()
+        norm_keys: set[tuple[str, str]] = set()
         for instruction in self._computation:
             x = self._normalised(instruction)
-            if x is None or (instruction.layer, x.name) in seen:
+            if x is None or (instruction.layer, x.name) in norm_keys:
                 continue
-            seen.add((instruction.layer, x.name))
+            norm_keys.add((instruction.layer, x.name))
             dims = x.type.dims if isinstance(x.type, Array) else ()
             summed = instruction.attributes["dimensions"]
             kept_dimensions = tuple(axis for axis in range(len(dims)) if axis not in summed)
@@ -179,10 +179,10 @@ class _Rewriter:
                 if summed is not None and factors(summed):
                     attributes = _sum_attributes(summed, norm, whitens=whitens)
                     whitens = whitens and attributes["term"] != "product"
-                    replacements[name] = self._made(instruction, "norm-sum", norm, attributes)
+                    replacements[name] = self._call(instruction, "norm-sum", norm, attributes)
             elif terms is not None and self._is_applied(instruction, terms, polynomials):
                 attributes = {"kept_dimensions": norm.kept_dimensions}
-                application = self._made(instruction, "norm-apply", norm, attributes)
+                application = self._call(instruction, "norm-apply", norm, attributes)
                 if any(operand not in norm.bases for operand in application.operands):
                     replacements[name] = application
         return replacements
@@ -201,7 +201,7 @@ class _Rewriter:
             for reader in readers
         )
 
-    def _made(
+    def _call(
         self,
         instruction: Instruction,
         opcode: str,
@@ -210,7 +210,7 @@ class _Rewriter:
     ) -> Instruction:
         """Returns an instruction that calls a computation of another one's value."""
         body, operands = self._body(instruction, norm.bases)
-        self.made.append(body)
+        self.bodies.append(body)
         return instruction.replace(
             opcode=opcode, operands=operands, computations=(body.name,), attributes=attributes
         )

@@ -40,7 +40,7 @@ class Polynomials:
         self._layer = layer
         order = tuple(bases)
         self._elements = elements(by_name[order[0]])
-        self._found: dict[str, Terms | None] = {
+        self._terms_by_name: dict[str, Terms | None] = {
             base: frozenset({tuple(int(base == other) for other in order)}) for base in order
         }
         self._constant: Terms = frozenset({(0,) * len(order)})
@@ -50,9 +50,9 @@ class Polynomials:
 
         The layer's values before it have to be known: ask in the order of the program.
         """
-        if name not in self._found:
-            self._found[name] = self._terms(self._defined[name])
-        return self._found[name]
+        if name not in self._terms_by_name:
+            self._terms_by_name[name] = self._terms(self._defined[name])
+        return self._terms_by_name[name]
 
     def is_coefficient(self, name: str) -> bool:
         """Returns whether a value repeats along axes, or is made of such values alone."""
@@ -67,7 +67,7 @@ class Polynomials:
             return self._constant if is_broadcast else None
         if instruction.layer != self._layer:
             return None
-        operands = [self._known(operand) for operand in instruction.operands]
+        operands = [self._operand_terms(operand) for operand in instruction.operands]
         operand_terms = [terms for terms in operands if terms is not None]
         if len(operand_terms) < len(operands):
             return None
@@ -81,11 +81,11 @@ class Polynomials:
             return operand_terms[0]
         return None
 
-    def _known(self, name: str) -> Terms | None:
+    def _operand_terms(self, name: str) -> Terms | None:
         """Returns the terms of an operand, which may be a broadcast of another layer."""
-        if name not in self._found and self._defined[name].opcode == "broadcast":
+        if name not in self._terms_by_name and self._defined[name].opcode == "broadcast":
             return self.terms(name)
-        return self._found.get(name)
+        return self._terms_by_name.get(name)
 
 
 def factors(terms: Terms) -> int:

@@ -28,10 +28,10 @@ def run(module: Module) -> Module:
     Each has the type of the bits that the program uses (no tuple with the next state, unlike
     XLA's own), and reads the seeds that the arithmetic read.
     """
-    return each_program(module, _replaced)
+    return each_program(module, _with_random_bits)
 
 
-def _replaced(computation: Computation) -> Computation:
+def _with_random_bits(computation: Computation) -> Computation:
     regions: dict[str, list[Instruction]] = {}
     for instruction in computation:
         if instruction.op_type.startswith(_OP_TYPES):
@@ -84,11 +84,11 @@ def _sources(
 
 def _leading_to(bits: Instruction, arithmetic: dict[str, Instruction]) -> list[Instruction]:
     """Returns the arithmetic that `bits` depend on, `bits` included, in order."""
-    seen: set[str] = set()
+    sources: set[str] = set()
     worklist = [bits.name]
     while worklist:
         name = worklist.pop()
-        if name in arithmetic and name not in seen:
-            seen.add(name)
+        if name in arithmetic and name not in sources:
+            sources.add(name)
             worklist += arithmetic[name].operands
-    return [i for name, i in arithmetic.items() if name in seen]
+    return [i for name, i in arithmetic.items() if name in sources]

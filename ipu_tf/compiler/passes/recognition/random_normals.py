@@ -32,10 +32,10 @@ def run(module: Module) -> Module:
     Their operands are the seeds that the generators of the bits read, if any: they have no
     parameters, their mean is 0 and their deviation 1.
     """
-    return each_program(module, _replaced)
+    return each_program(module, _with_random_normals)
 
 
-def _replaced(computation: Computation) -> Computation:
+def _with_random_normals(computation: Computation) -> Computation:
     regions: dict[tuple[str, str], list[Instruction]] = {}
     for instruction in computation:
         if instruction.op_type in _DISTRIBUTIONS:

@@ -16,7 +16,7 @@ from ipu_tf.compiler.passes.rewrite import (
     with_side_effects,
 )
 
-_LOADED = frozenset({"state", "weight"})
+_VARIABLE_ROLES = frozenset({"state", "weight"})
 _NO_WORK = frozenset({"bitcast", "broadcast", "constant", "parameter", "reshape"})
 
 
@@ -25,7 +25,7 @@ def run(module: Module) -> Module:
     if any(parameter.updated_by is not None for parameter in module.parameters):
         return module
     entry = module.entry_computation
-    read_by, roles = entry.users, _known(module)
+    read_by, roles = entry.users, _variable_roles(module)
     results = {
         instruction.name
         for instruction in entry
@@ -36,8 +36,8 @@ def run(module: Module) -> Module:
     }
     if not results:
         return module
-    live, parameters = _needed(module, results), list(module.parameters)
-    instructions, numbered = [], []
+    live, parameters = _live_instructions(module, results), list(module.parameters)
+    instructions, parameters_in_order = [], []
     for instruction in live:
         if instruction.name in results:
             layer = instruction.layer
@@ -50,22 +50,22 @@ def run(module: Module) -> Module:
                 attributes={"parameter_number": number},
             )
         if instruction.opcode == "parameter":
-            numbered.append(parameters[instruction.attributes["parameter_number"]])
-            place = {"parameter_number": len(numbered) - 1}
+            parameters_in_order.append(parameters[instruction.attributes["parameter_number"]])
+            place = {"parameter_number": len(parameters_in_order) - 1}
             instruction = instruction.replace(attributes={**instruction.attributes, **place})
         instructions.append(instruction)
     computations = {**module.computations, entry.name: with_instructions(entry, instructions)}
-    return module.replace(computations=computations, parameters=tuple(numbered))
+    return module.replace(computations=computations, parameters=tuple(parameters_in_order))
 
 
-def _known(module: Module) -> Mapping[str, frozenset[str]]:
+def _variable_roles(module: Module) -> Mapping[str, frozenset[str]]:
     """Returns the roles of the variables that results depend on, of those that depend on no other
     parameter, by the name of their instruction."""
     roles: dict[str, frozenset[str]] = {}
     for instruction in module.entry_computation:
         if instruction.opcode == "parameter":
             role = module.parameters[instruction.attributes["parameter_number"]].role
-            if role in _LOADED:
+            if role in _VARIABLE_ROLES:
                 roles[instruction.name] = frozenset({role})
         elif instruction.opcode == "constant":
             roles[instruction.name] = frozenset()
@@ -74,7 +74,7 @@ def _known(module: Module) -> Mapping[str, frozenset[str]]:
     return roles
 
 
-def _needed(module: Module, results: set[str]) -> list[Instruction]:
+def _live_instructions(module: Module, results: set[str]) -> list[Instruction]:
     """Returns the instructions that are left, in order, without variables that only made are of."""
     entry = module.entry_computation
     effects = with_side_effects(module)
@@ -82,7 +82,8 @@ def _needed(module: Module, results: set[str]) -> list[Instruction]:
     alive = {entry.root}
     for instruction in reversed(entry.instructions):
         is_input = instruction.opcode == "parameter" and (
-            module.parameters[instruction.attributes["parameter_number"]].role not in _LOADED
+            module.parameters[instruction.attributes["parameter_number"]].role
+            not in _VARIABLE_ROLES
         )
         if instruction.name in alive or is_input or has_side_effect(instruction, effects):
             live.append(instruction)
