@@ -7,7 +7,7 @@ model workers that start one after the other, nor waits for memory.
 
 from __future__ import annotations
 
-from ipu_tf.machine.cost import Count, Measure, ceil_div
+from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 
 
@@ -18,19 +18,4 @@ def slowest_share(items: Count, target: Target) -> Count:
 
 def barrel_cycles(slots: Count, target: Target) -> Count:
     """Returns the tile cycles in which a worker issues so many instruction slots."""
-    return target.workers * slots
-
-
-def dealt_cycles(
-    items: Count, target: Target, *, slots_per_item: Measure, start_slots: Count = 0
-) -> Measure:
-    """Returns the tile cycles of items that the workers share.
-
-    Args:
-        items: Number of items, all alike.
-        target: The machine.
-        slots_per_item: Instruction slots that a worker spends on an item.
-        start_slots: Instruction slots of a worker besides its items.
-    """
-    slots: Measure = start_slots + slots_per_item * slowest_share(items, target)
     return target.workers * slots

@@ -52,6 +52,7 @@ class PlanBlocks:
 
 def plan_blocks(shape: OpShape, plans: Candidates, target: Target) -> PlanBlocks:
     """Returns the blocks of plans."""
+    partials = partial_dtype(shape.dtype, plans.partials)
     block = largest_block(shape, plans.splits, plans.grain)
     operands = shape.operands(block)
     element_bytes = DTYPE_BYTES[shape.dtype]
@@ -65,7 +66,6 @@ def plan_blocks(shape: OpShape, plans: Candidates, target: Target) -> PlanBlocks
         left = left + positions * ceil_div(channels, plans.grain) * plans.grain
         piece = channels if method.expanded == "row" else shape.channels
         image = (positions * channels, piece)
-    partials = partial_dtype(shape.dtype, plans.partials)
     return PlanBlocks(
         block=block,
         work=work,

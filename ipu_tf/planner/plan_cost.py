@@ -78,11 +78,17 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
         target: The machine.
     """
     plans = plan if isinstance(plan, Candidates) else Candidates.of(plan)
-    phases = _phases(shape, plans, target)
+    blocks = plan_blocks(shape, plans, target)
+    phases = _phases(shape, plans, blocks, target)
     undilated = shape.undilated
     if undilated is None:
         return phases
-    dilated = (*_phases(undilated, plans, target), _dilate(shape, undilated, plans, target))
+    undilated_blocks = plan_blocks(undilated, plans, target)
+    computed = _result_share(undilated, plans, undilated_blocks)
+    dilated = (
+        *_phases(undilated, plans, undilated_blocks, target),
+        _dilate(shape, plans, blocks, computed, target),
+    )
     phases = (*phases, Phase(name="dilate", cost=Cost()))
     is_cheaper = as_counts(_total_cycles(dilated)) < _total_cycles(phases)
     return tuple(
@@ -110,9 +116,10 @@ def _either(condition: NDArray[np.bool_], one: Phase, other: Phase) -> Phase:
     )
 
 
-def _phases(shape: OpShape, plans: Candidates, target: Target) -> tuple[Phase, ...]:
+def _phases(
+    shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target
+) -> tuple[Phase, ...]:
     """Returns the phases of plans that multiply every element of the result."""
-    blocks = plan_blocks(shape, plans, target)
     multiply = _multiply(shape, plans, blocks, target)
     reduce = _reduce(shape, plans, blocks, target)
     step: tuple[Phase, ...] = (multiply, reduce)
@@ -273,14 +280,14 @@ def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target)
     )
 
 
-def _dilate(shape: OpShape, undilated: OpShape, plans: Candidates, target: Target) -> Phase:
+def _dilate(
+    shape: OpShape, plans: Candidates, blocks: PlanBlocks, computed: Count, target: Target
+) -> Phase:
     """The zeros of a result, and the copy of the computed elements between them."""
-    blocks, undilated_blocks = (plan_blocks(each, plans, target) for each in (shape, undilated))
     dtype = _XLA_NAMES[shape.dtype]
     zeros = fill(_result_share(shape, plans, blocks), dtype, target).cycles
-    elements = _result_share(undilated, plans, undilated_blocks)
     piece = blocks.block[shape.column_split]
-    copy_cycles = copy(elements, dtype, target, piece_elements=piece).cycles
+    copy_cycles = copy(computed, dtype, target, piece_elements=piece).cycles
     return Phase(name="dilate", cost=_computed(zeros + copy_cycles, target), repeats=plans.steps)
 
 

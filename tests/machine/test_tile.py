@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from ipu_tf.machine import target, tile_memory, workers
+from ipu_tf.machine.vertices.vertex import dealt_cycles
 
 GC2 = target("gc2")
 BOW = target("bow")
@@ -33,6 +34,6 @@ def test_a_stream_is_bound_by_two_loads_and_a_store():
 
 
 def test_the_slowest_worker_counts():
-    assert workers.dealt_cycles(6, BOW, slots_per_item=10, start_slots=2) == 6 * 12
-    assert workers.dealt_cycles(7, BOW, slots_per_item=10, start_slots=2) == 6 * 22
+    assert dealt_cycles(6, BOW, slots_per_item=10, start_slots=2) == 6 * 12
+    assert dealt_cycles(7, BOW, slots_per_item=10, start_slots=2) == 6 * 22
     np.testing.assert_array_equal(workers.slowest_share(np.array([0, 1, 6, 7]), BOW), [0, 1, 1, 2])

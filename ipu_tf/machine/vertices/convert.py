@@ -11,8 +11,7 @@ import numpy as np
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.inner_loops import FAMILY
-from ipu_tf.machine.vertices.vertex import Vertex, vector_elements, vertex
-from ipu_tf.machine.workers import dealt_cycles
+from ipu_tf.machine.vertices.vertex import Vertex, dealt_cycles, vector_elements, vertex
 
 _CAST_SUPERVISOR_CYCLES = 12
 _CAST_START_SLOTS = 18 + 19

@@ -15,8 +15,13 @@ import numpy as np
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.inner_loops import ARITY, FAMILY, LOOPS, InnerLoop
-from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements, vertex
-from ipu_tf.machine.workers import dealt_cycles
+from ipu_tf.machine.vertices.vertex import (
+    Vertex,
+    dealt_cycles,
+    dtype_bytes,
+    vector_elements,
+    vertex,
+)
 
 OPCODES = frozenset(LOOPS)
 """HLO opcodes that have a cost here."""

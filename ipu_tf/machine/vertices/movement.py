@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ipu_tf.machine.cost import Count, Counts, as_counts, ceil_div
 from ipu_tf.machine.target import Target
-from ipu_tf.machine.vertices.vertex import VECTOR_BYTES, Vertex, dtype_bytes, vertex
-from ipu_tf.machine.workers import barrel_cycles, dealt_cycles
+from ipu_tf.machine.vertices.vertex import VECTOR_BYTES, Vertex, dealt_cycles, dtype_bytes, vertex
+from ipu_tf.machine.workers import barrel_cycles
 
 _COPY_START_CYCLES = 25  # modelled: as a dynamic slice's supervisor
 _COPY_BYTES_PER_CYCLE = 8

@@ -12,8 +12,8 @@ import numpy as np
 
 from ipu_tf.machine.cost import Count
 from ipu_tf.machine.target import Target
-from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vertex
-from ipu_tf.machine.workers import barrel_cycles, dealt_cycles, slowest_share
+from ipu_tf.machine.vertices.vertex import Vertex, dealt_cycles, dtype_bytes, vertex
+from ipu_tf.machine.workers import barrel_cycles, slowest_share
 
 _START_SLOTS = 30
 _HEAP_CYCLES = 8

@@ -1,4 +1,4 @@
-"""The result of vertex functions, and sizes of types."""
+"""What costs of vertices are made of: sizes of types, items that workers share, the result."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_tf.machine.cost import Count, Measure
+from ipu_tf.machine.cost import Count, Measure, ceil_div
 from ipu_tf.machine.dtypes import DTYPE_BITS
+from ipu_tf.machine.target import Target
 
 VECTOR_BYTES = 8
 """Bytes of a vector register operand, and of a load or store (ISA 3.7)."""
@@ -76,6 +77,21 @@ def vertex(
         state_bytes=_plain(np.where(has_work, np.asarray(pointers) * _POINTER_BYTES, 0)),
         code_bytes=bundles * _BUNDLE_BYTES,
     )
+
+
+def dealt_cycles(
+    items: Count, target: Target, *, slots_per_item: Measure, start_slots: Count = 0
+) -> Measure:
+    """Returns the tile cycles of items that the workers share.
+
+    Args:
+        items: Number of items, all alike.
+        target: The machine.
+        slots_per_item: Instruction slots that a worker spends on an item.
+        start_slots: Instruction slots of a worker besides its items.
+    """
+    slots: Measure = start_slots + slots_per_item * ceil_div(items, target.workers)
+    return target.workers * slots
 
 
 def _plain(value: Measure) -> Count:
