@@ -38,7 +38,7 @@ class ALSGradientAccumulationBody(WrapperBody):
     previous_loss_scaling_factor = _of_als(
         "previous_loss_scaling_factor", "The factor before its last change."
     )
-    update_counter = _of_als("update_counter", "Steps since the last update of the factor.")
+    update_counter = _of_als("update_counter", "Updates since the last one of the factor.")
     update_frequency = _of_als("update_frequency", "See `ALSSettings`.")
     increase_factor = _of_als("increase_factor", "See `ALSSettings`.")
     decrease_factor = _of_als("decrease_factor", "One over `increase_factor`.")
@@ -113,8 +113,9 @@ class ALSGradientAccumulationOptimizer(
 ):
     """Counts and unscales the gradients of every micro-batch before they are accumulated.
 
-    So the loss scaling factor may change between the micro-batches of one update. This optimizer
-    replaces `als_optimizer`, whose wrapped optimizer gets the accumulated gradients.
+    A step of the loss scaling is an update, as with the vendor: all micro-batches of an update have
+    one factor. This optimizer replaces `als_optimizer`, whose wrapped optimizer gets the
+    accumulated gradients.
 
     Args:
         als_optimizer: An `ALSOptimizer` that is not built yet.
@@ -169,7 +170,9 @@ class ALSGradientAccumulationOptimizer(
         """
         if not self.built:
             self.build(list(trainable_variables or ()))
-        gradients = self.als_optimizer.unscaled(grads, captured_grads, captured_counts)
+        gradients = self.als_optimizer.unscaled(
+            grads, captured_grads, captured_counts, self.inner_optimizer.ends_update()
+        )
         self.inner_optimizer.apply(gradients, trainable_variables)
 
     def apply_gradients(

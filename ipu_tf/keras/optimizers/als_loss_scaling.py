@@ -121,6 +121,7 @@ class ALSOptimizerBody(WrapperBody):
         grads: Sequence[Gradient],
         captured_grads: CapturedGradients | None = None,
         captured_counts: tf.Tensor | None = None,
+        ends_step: bool | tf.Tensor = True,
     ) -> list[tf.Tensor | None]:
         """Counts gradients for the next factor, and returns them divided by the current one.
 
@@ -129,6 +130,7 @@ class ALSOptimizerBody(WrapperBody):
             captured_grads: Captured gradients of the scaled loss; None stands for those captured in
                 the program since the last step.
             captured_counts: The result of `count_captured`, in place of captured gradients.
+            ends_step: Whether these are the last gradients of their step.
 
         Returns:
             float32 gradients.
@@ -153,7 +155,7 @@ class ALSOptimizerBody(WrapperBody):
                 "gradients."
             )
         gradients = [] if self.captured_grads_only else [grad for grad in grads if grad is not None]
-        self._count(gradients, captured_counts, scale)
+        self._count(gradients, captured_counts, scale, ends_step)
         return [
             None if grad is None else keras.ops.divide(tf.cast(grad, tf.float32), scale)
             for grad in grads
@@ -164,6 +166,7 @@ class ALSOptimizerBody(WrapperBody):
         grads: list[tf.Tensor | tf.IndexedSlices],
         captured: tf.Tensor | None,
         scale: tf.Tensor,
+        ends_step: bool | tf.Tensor,
     ) -> None:
         """Adds to the histogram, and updates the factor if due.
 
@@ -171,10 +174,12 @@ class ALSOptimizerBody(WrapperBody):
             grads: Scaled gradients.
             captured: Counts of captured gradients, None if there are none.
             scale: The factor of the gradients.
+            ends_step: Whether these are the last gradients of their step.
         """
         settings = self.settings
-        step = tf.convert_to_tensor(self._counter) + 1
-        due = tf.equal(step, settings.steps_of_update)
+        steps_before = tf.convert_to_tensor(self._counter)
+        counted = tf.equal(steps_before + 1, settings.steps_of_update)
+        due = tf.logical_and(counted, ends_step)
         before = tf.convert_to_tensor(self._histogram)
 
         def new_histogram() -> tf.Tensor:
@@ -186,14 +191,14 @@ class ALSOptimizerBody(WrapperBody):
         if settings.accumulate_statistics_over_update_period:
             histogram = new_histogram()
         else:
-            histogram = tf.cond(due, new_histogram, lambda: before)
+            histogram = tf.cond(counted, new_histogram, lambda: before)
         new_scale = tf.where(due, self._next_scale(histogram, scale), scale)
         self._previous_scale.assign(
             tf.where(tf.equal(new_scale, scale), tf.convert_to_tensor(self._previous_scale), scale)
         )
         self.dynamic_scale.assign(new_scale)
         self._histogram.assign(tf.where(due, tf.zeros_like(histogram), histogram))
-        self._counter.assign(tf.where(due, 0, step))
+        self._counter.assign(tf.where(due, 0, steps_before + tf.cast(ends_step, tf.int32)))
 
     def _counts(self, grad: tf.Tensor) -> tf.Tensor:
         values = tf.reshape(grad, [-1])

@@ -55,6 +55,10 @@ class GradientAccumulationBody(WrapperBody):
         self.dtype = slot_dtype_name(dtype)
         self.reduction_method = Method.parse(reduction_method)
 
+    def ends_update(self) -> tf.Tensor:
+        """Returns whether the next micro-batch is the last of its update, a bool scalar."""
+        return tf.equal(tf.convert_to_tensor(self._steps) + 1, self.num_mini_batches)
+
     def _accumulate(
         self, pairs: Sequence[tuple[Variable, Gradient]], update: Callable[[list[tf.Tensor]], None]
     ) -> None:

@@ -169,7 +169,9 @@ class ALSGradientAccumulationOptimizer(
             The number of updates.
         """
         grads, variables = zip(*grads_and_vars, strict=True)
-        unscaled = self.als_optimizer.unscaled(grads, captured_grads, captured_counts)
+        unscaled = self.als_optimizer.unscaled(
+            grads, captured_grads, captured_counts, self.ends_update()
+        )
         return super().apply_gradients(
             zip(unscaled, variables, strict=True),
             name=name,

@@ -49,15 +49,36 @@ def test_updates_equal_those_of_the_reduced_gradients(method, every, inner):
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("method", Method)
 def test_loss_scaling_and_accumulation(method):
-    """The factor moves between the micro-batches of an update and leaves no trace in it."""
+    """The factor moves between updates and leaves no trace in them."""
     als_optimizer = ALSOptimizer(keras.optimizers.SGD(0.1), update_frequency=1)
     optimizer = ALSGradientAccumulationOptimizer(als_optimizer, 3, reduction_method=method)
     steps = gradients(STEPS)
     ours = applied(optimizer, steps, scale=lambda: optimizer.loss_scaling_factor)
     stock = applied(keras.optimizers.SGD(0.1), reduced(steps, 3, method))
     check_equal([ours], [stock], rtol=1e-6)
-    assert float(optimizer.loss_scaling_factor) == 2.0**STEPS
+    assert float(optimizer.loss_scaling_factor) == 2.0**2
     assert int(optimizer.iterations) == 2
+
+
+@pytest.mark.parametrize(
+    ("counts_all", "histograms"),
+    [(True, [1, 2, 3, 4, 5, 0]), (False, [0, 0, 0, 0, 1, 0])],
+)
+def test_update_frequency_counts_updates(counts_all, histograms):
+    als_optimizer = ALSOptimizer(
+        keras.optimizers.SGD(0.1),
+        update_frequency=2,
+        accumulate_statistics_over_update_period=counts_all,
+    )
+    optimizer = ALSGradientAccumulationOptimizer(als_optimizer, 2)
+    weights = VARIABLE([0.0], dtype="float16")
+    states = []
+    for _ in range(6):
+        optimizer.apply_gradients([(tf.constant([1.0], tf.float16), weights)])
+        counter, factor = optimizer.update_counter, optimizer.loss_scaling_factor
+        states.append((int(counter), float(factor), float(optimizer.histogram[0])))
+    counters, factors = [0, 1, 1, 2, 2, 0], [1.0] * 5 + [2.0]
+    assert states == list(zip(counters, factors, histograms, strict=True))
 
 
 def test_between_updates_nothing_moves():
