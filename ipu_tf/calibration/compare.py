@@ -103,12 +103,12 @@ class Comparison:
     @property
     def corrections(self) -> tuple[tuple[Correction, tuple[MeasuredPoint, ...]], ...]:
         """Corrections, each with the records that it concerns, in their order."""
-        found: dict[int, tuple[Correction, list[MeasuredPoint]]] = {}
+        by_identity: dict[int, tuple[Correction, list[MeasuredPoint]]] = {}
         for one in self.compared:
             correction = one.record.correction
             if correction is not None:
-                found.setdefault(id(correction), (correction, []))[1].append(one.record)
-        return tuple((correction, tuple(records)) for correction, records in found.values())
+                by_identity.setdefault(id(correction), (correction, []))[1].append(one.record)
+        return tuple((correction, tuple(records)) for correction, records in by_identity.values())
 
 
 def compare(records: Iterable[MeasuredPoint], kinds: Mapping[str, Predictor] = KINDS) -> Comparison:
@@ -118,7 +118,7 @@ def compare(records: Iterable[MeasuredPoint], kinds: Mapping[str, Predictor] = K
         records: The records.
         kinds: The predictor of every known kind.
     """
-    return Comparison(compared=tuple(_compared(record, kinds) for record in records))
+    return Comparison(compared=tuple(_comparison(record, kinds) for record in records))
 
 
 def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
@@ -136,12 +136,14 @@ def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | N
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def _compared(record: MeasuredPoint, kinds: Mapping[str, Predictor]) -> PointComparison:
+def _comparison(record: MeasuredPoint, kinds: Mapping[str, Predictor]) -> PointComparison:
     try:
-        found = prediction(record, kinds)
-        if found is None:
+        outcome = prediction(record, kinds)
+        if outcome is None:
             return PointComparison(record=record, predicted=None)
-        return PointComparison(record=record, predicted=found.figure, explanation=found.explanation)
+        return PointComparison(
+            record=record, predicted=outcome.figure, explanation=outcome.explanation
+        )
     except ValueError as error:  # also of the chip, and of shapes that the planner does not take
         return PointComparison(record=record, predicted=None, reason=str(error))
 

@@ -45,8 +45,8 @@ def reasons(comparison: Comparison) -> list[str]:
         for kind, count in sorted(comparison.unknown_kinds.items())
     ]
     lines += [f"{one.record.id}: not predicted: {one.reason}" for one in comparison.unpredicted]
-    missing = sum(one.predicted is None for one in comparison.compared)
-    return [*lines, f"{missing} of {len(comparison.compared)} not predicted"] if missing else lines
+    count = sum(one.predicted is None for one in comparison.compared)
+    return [*lines, f"{count} of {len(comparison.compared)} not predicted"] if count else lines
 
 
 def _row(group: Group) -> tuple[str, ...]:

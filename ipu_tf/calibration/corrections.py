@@ -42,9 +42,9 @@ def correction_of(entry: object, known_ids: Collection[str]) -> Correction:
     if not isinstance(entry, dict):
         raise CorrectionError(f"a correction is an object. Received: {entry!r}.")
     names = {one.name for one in fields(Correction)}
-    missing, unknown = names - {"params"} - entry.keys(), entry.keys() - names
-    if missing or unknown:
-        problem, wrong = ("lacks", missing) if missing else ("has no field", unknown)
+    absent, unknown = names - {"params"} - entry.keys(), entry.keys() - names
+    if absent or unknown:
+        problem, wrong = ("lacks", absent) if absent else ("has no field", unknown)
         raise CorrectionError(f"a correction {problem} {', '.join(map(repr, sorted(wrong)))}.")
     for name in ("source", "chip", "why"):
         if not isinstance(entry[name], str):

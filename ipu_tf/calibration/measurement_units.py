@@ -69,8 +69,8 @@ def parse_unit(text: str) -> Unit:
     words = text.split()
     unit = _UNITS.get(words[0].lower()) if words else None
     if unit is None:
-        known = (
+        choices = (
             "cycles, ns, us, ms, s, B to TB, B/s to TB/s, FLOPS to PFLOPS (or FLOP/s), items/s, n"
         )
-        raise UnknownUnit(f"unknown unit. Write one of {known}. Received: {text!r}.")
+        raise UnknownUnit(f"unknown unit. Write one of {choices}. Received: {text!r}.")
     return unit

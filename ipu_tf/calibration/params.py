@@ -32,12 +32,12 @@ def number(record: MeasuredPoint, *names: str, default: float | None = None) -> 
         value = record.params.get(name)
         if value is None:
             continue
-        found = leading_number(value)
-        if found is None:
+        figure = leading_number(value)
+        if figure is None:
             raise CannotPredict(f"the parameter {name!r} is not a number")
-        if is_out_of_range(found):
+        if is_out_of_range(figure):
             raise CannotPredict(f"the parameter {name!r} is out of range")
-        return found
+        return figure
     if default is None:
         raise CannotPredict(f"needs the parameter {' or '.join(map(repr, names))}")
     return default
@@ -77,8 +77,8 @@ def partials_dtype(record: MeasuredPoint) -> str:
     "partials"; else float32, the library's default.
     """
     _, arrow, result = record.dtype.partition("->")
-    stated = _types(result) if arrow else _types(str(record.params.get("partials", "")))
-    return stated[0] if stated else "float32"
+    types = _types(result) if arrow else _types(str(record.params.get("partials", "")))
+    return types[0] if types else "float32"
 
 
 def target_of(record: MeasuredPoint) -> Target:

@@ -96,5 +96,5 @@ def prediction(record: MeasuredPoint, kinds: Mapping[str, Predictor] = KINDS) ->
 
 def predict(record: MeasuredPoint) -> float | None:
     """Returns the figure of `prediction`, in the record's unit; None for unknown kinds."""
-    found = prediction(record)
-    return None if found is None else found.figure
+    outcome = prediction(record)
+    return None if outcome is None else outcome.figure

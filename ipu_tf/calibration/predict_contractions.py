@@ -57,7 +57,7 @@ def dense_matmul(record: MeasuredPoint, target: Target) -> PredictionOutcome:
         n=whole(record, "n"),
         dtype=input_dtype(record),
     )
-    plan = _planned(shape, target, partials_dtype(record))
+    plan = _plan(shape, target, partials_dtype(record))
     steps = plan_supersteps(shape, plan, target)
     cycles = sum(step.compute_cycles for step in steps)
     if not says(record, "compute sets only", "compute only"):
@@ -79,8 +79,8 @@ def conv_forward(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     stride = whole(record, "stride", default=1)
     groups = whole(record, "groups", default=1)
     out = -(-image // stride)
-    rows_missing = max((out - 1) * stride + kernel - image, 0)
-    before, after = rows_missing // 2, rows_missing - rows_missing // 2
+    padding_rows = max((out - 1) * stride + kernel - image, 0)
+    before, after = padding_rows // 2, padding_rows - padding_rows // 2
     shape = ConvShape(
         batch=whole(record, "batch", default=1),
         in_rows=image,
@@ -96,7 +96,7 @@ def conv_forward(record: MeasuredPoint, target: Target) -> PredictionOutcome:
         padding=(before, after, before, after),
         dtype=input_dtype(record),
     )
-    plan = _planned(shape, target, partials_dtype(record))
+    plan = _plan(shape, target, partials_dtype(record))
     macs = shape.batch * out * out * kernel * kernel * groups
     macs *= shape.in_channels * shape.out_channels
     return PredictionOutcome(seconds=target.seconds(_cycles(shape, plan, target)), flops=2 * macs)
@@ -134,7 +134,7 @@ def _square_rates(largest: int, dtype: str, partials: str, target: Target) -> It
     for size in range(_SQUARE_STEP, largest + 1, _SQUARE_STEP):
         shape = MatMulShape(m=size, k=size, n=size, dtype=dtype)
         try:
-            plan = _planned(shape, target, partials)
+            plan = _plan(shape, target, partials)
         except CannotPredict:  # nor do larger ones
             return
         yield 2 * size**3 / target.seconds(_cycles(shape, plan, target))
@@ -162,7 +162,7 @@ def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:
     """
     shape = MatMulShape(m=size, k=size, n=size, dtype=dtype)
     try:
-        plan = _planned(shape, target, partials)
+        plan = _plan(shape, target, partials)
     except CannotPredict:
         return False
     memory = plan_memory(shape, plan, target)
@@ -172,7 +172,7 @@ def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:
     return memory.scratch_bytes + resident + always_bytes <= target.tile_bytes - target.system_bytes
 
 
-def _planned(shape: MatMulShape | ConvShape, target: Target, partials: str) -> Plan:
+def _plan(shape: MatMulShape | ConvShape, target: Target, partials: str) -> Plan:
     """Returns the plan that the planner finds with its default share of memory.
 
     Published figures of first-generation chips were measured with the first releases of poplibs.

@@ -31,8 +31,10 @@ def point_to_point(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     way = _named_way(record, target)
     if way is not None:
         words = -(-message_bytes // target.exchange_bytes_per_cycle)
-        spent = way + words - 1 + (0 if says(record, "sync excluded") else target.sync_cycles)
-        return PredictionOutcome(seconds=target.seconds(spent), bytes=total_bytes)
+        total_cycles = (
+            way + words - 1 + (0 if says(record, "sync excluded") else target.sync_cycles)
+        )
+        return PredictionOutcome(seconds=target.seconds(total_cycles), bytes=total_bytes)
     cycles = int(exchange.point_to_point_cycles(message_bytes, target, transfers=transfers))
     if record.n_ipus > 1:
         return _across(record, target, cycles, total_bytes, messages=transfers)
@@ -54,9 +56,9 @@ def broadcast(record: MeasuredPoint, target: Target) -> PredictionOutcome:
             exchange.broadcast_cycles(message_bytes, tiles, target), total_bytes, target
         )
     start = exchange.broadcast_cycles(_WORD_BYTES, min(tiles, target.tiles), target)
-    own = exchange.broadcast_cycles(message_bytes, target.tiles, target) - start
+    own_cycles = exchange.broadcast_cycles(message_bytes, target.tiles, target) - start
     if tiles > target.tiles:
-        start += own
+        start += own_cycles
     return _across(record, target, start, total_bytes, sent_bytes=message_bytes)
 
 
@@ -91,8 +93,8 @@ def all_to_all(record: MeasuredPoint, target: Target) -> PredictionOutcome:
 
 
 def _on_chip(cycles: Count, total_bytes: int, target: Target) -> PredictionOutcome:
-    spent = int(cycles) + sync.on_chip_cycles(target)
-    return PredictionOutcome(seconds=target.seconds(spent), bytes=total_bytes)
+    total_cycles = int(cycles) + sync.on_chip_cycles(target)
+    return PredictionOutcome(seconds=target.seconds(total_cycles), bytes=total_bytes)
 
 
 def _across(

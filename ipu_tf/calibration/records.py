@@ -92,46 +92,48 @@ def load_records(path: str | Path) -> tuple[MeasuredPoint, ...]:
             another entry has; or a correction is invalid, or concerns the records of another one.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"Cannot read the records of {path}: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} is not JSON: {error}. Write a list of records.") from error
-    entries, corrections = _sections(data, path)
+    entries, corrections = _sections(content, path)
     records = tuple(_record(entry, f"{path}, entry {at}") for at, entry in enumerate(entries))
-    seen: set[str] = set()
+    ids: set[str] = set()
     for record in records:
-        if record.id in seen:
+        if record.id in ids:
             raise RecordError(f"{path} has two records of the id {record.id!r}. Rename one.")
-        seen.add(record.id)
-    by_id = _corrections_by_id(corrections, seen, path)
+        ids.add(record.id)
+    by_id = _corrections_by_id(corrections, ids, path)
     return tuple(dataclasses.replace(record, correction=by_id.get(record.id)) for record in records)
 
 
-def _sections(data: Any, path: str | Path) -> tuple[list[Any], list[Any]]:
+def _sections(content: Any, path: str | Path) -> tuple[list[Any], list[Any]]:
     """Returns the records and the corrections of a file, as plain data."""
-    if isinstance(data, list):
-        return data, []
-    if not isinstance(data, dict):
-        raise RecordError(f"{path} must hold a list of records. Received: {type(data).__name__}.")
-    if "records" not in data or data.keys() - _SECTIONS.keys():
+    if isinstance(content, list):
+        return content, []
+    if not isinstance(content, dict):
+        raise RecordError(
+            f"{path} must hold a list of records. Received: {type(content).__name__}."
+        )
+    if "records" not in content or content.keys() - _SECTIONS.keys():
         raise RecordError(
             f"{path} must hold a list of records, or an object of 'records' and 'corrections'. "
-            f"Received: an object of {', '.join(map(repr, data)) or 'nothing'}."
+            f"Received: an object of {', '.join(map(repr, content)) or 'nothing'}."
         )
-    for name in data:
+    for name in content:
         type_, description = _SECTIONS[name]
-        if not isinstance(data[name], type_):
-            kind = type(data[name]).__name__
+        if not isinstance(content[name], type_):
+            kind = type(content[name]).__name__
             raise RecordError(f"{path}: {name!r} must be {description}. Received: {kind}.")
-    return data["records"], data.get("corrections", [])
+    return content["records"], content.get("corrections", [])
 
 
 def _corrections_by_id(
     entries: list[Any], known_ids: set[str], path: str | Path
 ) -> dict[str, Correction]:
     """Returns the correction of each record that has one."""
-    found: dict[str, Correction] = {}
+    by_id: dict[str, Correction] = {}
     for at, entry in enumerate(entries):
         where = f"{path}, correction {at}"
         try:
@@ -140,10 +142,10 @@ def _corrections_by_id(
             raise RecordError(f"{where}: {error}") from None
         _check_params(correction.params, where)
         for id_ in correction.ids:
-            if id_ in found:
+            if id_ in by_id:
                 raise RecordError(f"{where}: {id_!r} is corrected twice. Remove it from one.")
-            found[id_] = correction
-    return found
+            by_id[id_] = correction
+    return by_id
 
 
 def _record(entry: Any, where: str) -> MeasuredPoint:
@@ -157,7 +159,7 @@ def _record(entry: Any, where: str) -> MeasuredPoint:
             if name in _REQUIRED:
                 raise RecordError(f"{where}: the field {name!r} is missing. Add it.")
         elif not isinstance(entry[name], kind) or isinstance(entry[name], bool):  # type: ignore[arg-type]
-            description = "a number" if name in ("measured", "n_ipus") else _written(name)
+            description = "a number" if name in ("measured", "n_ipus") else _type_name(name)
             raise RecordError(
                 f"{where}: {name!r} must be {description}. Received: {entry[name]!r}."
             )
@@ -186,5 +188,5 @@ def _check_params(params: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _written(name: str) -> str:
+def _type_name(name: str) -> str:
     return "an object" if name == "params" else "a text"

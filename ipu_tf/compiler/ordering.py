@@ -122,8 +122,8 @@ def _task_graph(
 
 def _temporary_bytes(node: Node) -> int:
     """Returns the bytes on all tiles that are in use only while a node runs."""
-    own = _bytes(node.lowered.scratch) + _bytes(node.lowered.exchange_buffers)
-    return max([own, *(body.peak_bytes for body, _ in node.bodies)])
+    node_bytes = _bytes(node.lowered.scratch) + _bytes(node.lowered.exchange_buffers)
+    return max([node_bytes, *(body.peak_bytes for body, _ in node.bodies)])
 
 
 def _bytes(footprints: Sequence[Footprint]) -> int:

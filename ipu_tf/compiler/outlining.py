@@ -111,11 +111,14 @@ def _copies(
     memories = _memories(node, buffers)
     stages: dict[tuple[str, int, int, bool], int] = {}
     for place in copied_places:
-        own, there = footprints[place], code.footprints[place]
-        apart = (own.first_tile, own.tiles) != (there.first_tile, there.tiles)
+        own_place, code_place = footprints[place], code.footprints[place]
+        apart = (own_place.first_tile, own_place.tiles) != (
+            code_place.first_tile,
+            code_place.tiles,
+        )
         for name, is_copied, footprint in (
-            ("copy operands", memories[place] in source_buffers, there),
-            ("copy results", memories[place] in result_buffers, own),
+            ("copy operands", memories[place] in source_buffers, code_place),
+            ("copy results", memories[place] in result_buffers, own_place),
         ):
             if is_copied:
                 key = name, footprint.first_tile, footprint.tiles, apart

@@ -63,7 +63,7 @@ def place_parameters(build_state: BuildState, module: Module) -> list[Values]:
         values = []
         for index, array in enumerate(arrays(instruction.type)):
             group = groups.find((instruction.name, index))
-            placement = _fitted(wishes.get(group), array)
+            placement = _placement_for(wishes.get(group), array)
             if placement is None:
                 placement = lowering.spread(array, build_state.context)
                 wishes.setdefault(group, placement)
@@ -79,7 +79,7 @@ def place_parameters(build_state: BuildState, module: Module) -> list[Values]:
     return all_values
 
 
-def _fitted(wish: Placement | None, array: Array) -> Placement | None:
+def _placement_for(wish: Placement | None, array: Array) -> Placement | None:
     """Returns the preferred placement of one member of a group for another, if that is possible."""
     if wish is None or wish.elements != array.elements:
         return None
@@ -185,9 +185,9 @@ class _Groups:
             offset = sum(map(array_count, parts[: instruction.attributes["tuple_index"]]))
             self._join_all(operands[0], name, array_count(instruction.type), offset=offset)
         elif opcode in ("while", "conditional", "call"):
-            self._join_called(module, instruction, instructions)
+            self._join_callees(module, instruction, instructions)
 
-    def _join_called(
+    def _join_callees(
         self, module: Module, instruction: Instruction, instructions: Mapping[str, Instruction]
     ) -> None:
         """Joins the operands of a call with parameters, and roots with its result."""

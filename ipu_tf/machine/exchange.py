@@ -105,8 +105,8 @@ def broadcast_cycles(message_bytes: Count, destinations: Count, target: Target) 
     From four receivers on the tiles of a pair listen together, at twice the rate.
     """
     timing = target.exchange
-    paired = np.asarray(destinations) >= timing.paired_from
-    rate = np.where(paired, target.paired_exchange_bytes_per_cycle, target.exchange_bytes_per_cycle)
+    pairs = np.asarray(destinations) >= timing.paired_from
+    rate = np.where(pairs, target.paired_exchange_bytes_per_cycle, target.exchange_bytes_per_cycle)
     words = ceil_div(np.asarray(message_bytes), rate)
     columns = ceil_div(np.asarray(destinations), timing.tiles_per_column)
     span = np.clip(columns - 1, 0, timing.columns_per_side - 1) * timing.column_cycles
@@ -150,8 +150,8 @@ def exchange_code_bytes(*, received: Count, sent: Count, sent_bytes: Count = 0) 
         sent: Messages that it sends.
         sent_bytes: Bytes of those together.
     """
-    more = np.maximum(0, ceil_div(sent_bytes, _SEND_WORDS * _WORD_BYTES) - sent)
-    code = _SEND_CODE_BYTES * sent + _RECEIVE_CODE_BYTES * received + _MORE_CODE_BYTES * more
+    more_sends = np.maximum(0, ceil_div(sent_bytes, _SEND_WORDS * _WORD_BYTES) - sent)
+    code = _SEND_CODE_BYTES * sent + _RECEIVE_CODE_BYTES * received + _MORE_CODE_BYTES * more_sends
     return _where_any(sent + received, _PHASE_CODE_BYTES + code)
 
 

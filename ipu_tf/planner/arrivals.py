@@ -32,13 +32,13 @@ _WORD_BYTES = 4
 def ranked_cycles(shape: OpShape, plans: Candidates, target: Target) -> Counts:
     """Returns the cycles of plans whose operands lie elsewhere, by which a search ranks them."""
     phases = plan_phases(shape, plans, target)
-    own = sum(phase.total_cycles for phase in phases)
+    plan_cycles = sum(phase.total_cycles for phase in phases)
     exchanging = sum(phase.cost.exchange_cycles for phase in phases)
     # Operands arrive in the first exchange of a plan; without one they need a superstep.
-    started = np.where(
+    first_superstep = np.where(
         as_counts(exchanging) > 0, 0, target.sync_cycles + target.exchange_fixed_cycles
     )
-    return as_counts(own + started + arrival_cycles(shape, plans, target))
+    return as_counts(plan_cycles + first_superstep + arrival_cycles(shape, plans, target))
 
 
 def arrival_cycles(shape: OpShape, plans: Candidates, target: Target) -> Counts:
@@ -51,7 +51,7 @@ def arrival_cycles(shape: OpShape, plans: Candidates, target: Target) -> Counts:
         readers = plans.tile_parts(
             shape.left_shared_by if side == "left" else shape.right_shared_by
         )
-        held_bytes = _held_bytes(shape, plans, side)
+        held_bytes = _spread_bytes(shape, plans, side)
         piece_bytes = as_counts(piece) * DTYPE_BYTES[shape.dtype]
         stays = is_viewed(shape, readers) & (piece_bytes % _WORD_BYTES == 0)
         packing = np.where(stays, 0, rearranged_cycles(held_bytes, piece_bytes))
@@ -69,8 +69,8 @@ def is_viewed(shape: OpShape, readers: Count) -> NDArray[np.bool_]:
         shape: The op.
         readers: Tiles that read each element.
     """
-    few = as_counts(readers) <= _MOST_READERS_OF_A_VIEW
-    return np.asarray(few & (shape.pass_ != "filter_gradient"))
+    has_few_readers = as_counts(readers) <= _MOST_READERS_OF_A_VIEW
+    return np.asarray(has_few_readers & (shape.pass_ != "filter_gradient"))
 
 
 def _unit(name: str, shape: OpShape, plans: Candidates) -> Counts:
@@ -80,17 +80,17 @@ def _unit(name: str, shape: OpShape, plans: Candidates) -> Counts:
     return cut_unit(shape.extents[name], parts, grain)
 
 
-def _held_bytes(shape: OpShape, plans: Candidates, side: str) -> Counts:
+def _spread_bytes(shape: OpShape, plans: Candidates, side: str) -> Counts:
     """Returns the bytes of an operand on the tiles of a plan among which it is spread."""
     shared_by = shape.left_shared_by if side == "left" else shape.right_shared_by
     whole = shape.operands(shape.extents)
-    held = np.asarray(float(whole.left if side == "left" else whole.right))
+    elements = np.asarray(float(whole.left if side == "left" else whole.right))
     blocks: Count = 1
     for name, extent in shape.extents.items():
         parts = plans.tile_parts((name,))
         if name not in shared_by and (side == "right" or not name.startswith("kernel")):
-            held = held * ceil_div(extent, parts) / extent
+            elements = elements * ceil_div(extent, parts) / extent
             blocks = blocks * parts
-    block_bytes = as_counts(np.ceil(held)) * DTYPE_BYTES[shape.dtype]
+    block_bytes = as_counts(np.ceil(elements)) * DTYPE_BYTES[shape.dtype]
     spread = np.clip(ceil_div(block_bytes, LEAST_PIECE_BYTES[side]), 1, plans.tiles // blocks)
     return as_counts(ceil_div(block_bytes, spread))

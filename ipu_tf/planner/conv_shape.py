@@ -89,7 +89,7 @@ class ConvShape:
         self._check_output()
 
     def _check_output(self) -> None:
-        expected = tuple(
+        positions = tuple(
             window_extent(
                 size=(self.in_rows, self.in_columns)[axis],
                 kernel=(self.kernel_rows, self.kernel_columns)[axis],
@@ -99,9 +99,9 @@ class ConvShape:
             )
             for axis in (0, 1)
         )
-        if (self.out_rows, self.out_columns) != expected:
+        if (self.out_rows, self.out_columns) != positions:
             raise ValueError(
-                f"ConvShape: the output of this convolution has {expected[0]} x {expected[1]} "
+                f"ConvShape: the output of this convolution has {positions[0]} x {positions[1]} "
                 f"positions. Received: out_rows={self.out_rows}, out_columns={self.out_columns}."
             )
 
@@ -275,8 +275,8 @@ class ConvShape:
         whole = self._left_extents
         field = (self.extents["field_rows"], self.extents["field_columns"])
         for axis, name in enumerate(("rows", "columns")):
-            own = block[f"field_{name}"] * whole[axis] / field[axis]
-            around = max(0.0, float(self._left_reads(block, axis) / own) - 1)
+            block_extent = block[f"field_{name}"] * whole[axis] / field[axis]
+            around = max(0.0, float(self._left_reads(block, axis) / block_extent) - 1)
             pieces *= 1 + 2 * math.ceil(around / 2) if around else 1
             ratio *= 1 + around
         return pieces, ratio

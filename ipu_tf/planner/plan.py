@@ -64,7 +64,7 @@ class _Plan:
     """Base of both plans, whose fields are the splits, the serial steps and these three."""
 
     __slots__ = ()
-    _OTHERS: ClassVar[tuple[str, ...]] = ("grain", "partials", "method")
+    _OPTIONS: ClassVar[tuple[str, ...]] = ("grain", "partials", "method")
 
     grain: int
     partials: str
@@ -99,7 +99,7 @@ class _Plan:
         return tuple(
             name
             for name in cls._names()
-            if name not in cls._OTHERS and not name.startswith(_SERIAL)
+            if name not in cls._OPTIONS and not name.startswith(_SERIAL)
         )
 
     @classmethod

@@ -33,8 +33,8 @@ class PlanBlocks:
         right_bytes: The right input as the tile receives it.
         partial_bytes: The partial result, padded as the vertices leave it.
         padded_bytes: Both inputs as the vertices read them: padded, or expanded.
-        left_kept: Whether no serial step changes the left input.
-        right_kept: Whether no serial step changes the right input.
+        keeps_left: Whether no serial step changes the left input.
+        keeps_right: Whether no serial step changes the right input.
     """
 
     block: Block
@@ -46,8 +46,8 @@ class PlanBlocks:
     right_bytes: Count
     partial_bytes: Count
     padded_bytes: Count
-    left_kept: Count
-    right_kept: Count
+    keeps_left: Count
+    keeps_right: Count
 
 
 def plan_blocks(shape: OpShape, plans: Candidates, target: Target) -> PlanBlocks:
@@ -76,8 +76,8 @@ def plan_blocks(shape: OpShape, plans: Candidates, target: Target) -> PlanBlocks
         right_bytes=operands.right * element_bytes,
         partial_bytes=padded.output * DTYPE_BYTES[partials],
         padded_bytes=(left + padded.right) * element_bytes,
-        left_kept=_kept(shape, plans, shape.left_shared_by),
-        right_kept=_kept(shape, plans, shape.right_shared_by),
+        keeps_left=_stays(shape, plans, shape.left_shared_by),
+        keeps_right=_stays(shape, plans, shape.right_shared_by),
     )
 
 
@@ -92,9 +92,9 @@ def scratch_bytes(shape: OpShape, plans: Candidates, target: Target) -> Count:
 def scratch_parts(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> dict[str, Count]:
     """Returns the terms of `scratch_bytes`; buffers that are never live together count once."""
     depth = plans.tile_parts(shape.reduction_splits)
-    received = ceil_div(blocks.partial_bytes * (depth - 1), depth)
-    sliced = np.where(blocks.left_kept, 0, blocks.left_bytes) + np.where(
-        blocks.right_kept, 0, blocks.right_bytes
+    receive_bytes = ceil_div(blocks.partial_bytes * (depth - 1), depth)
+    sliced = np.where(blocks.keeps_left, 0, blocks.left_bytes) + np.where(
+        blocks.keeps_right, 0, blocks.right_bytes
     )
     in_steps = plans.serial_steps(shape.reduction_splits) > 1
     output_steps = plans.steps // plans.serial_steps(shape.reduction_splits)
@@ -107,7 +107,7 @@ def scratch_parts(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> dict
         "operands": blocks.padded_bytes,
         "partials": blocks.partial_bytes,
         # Received partials take the place of the operands.
-        "reduced": np.maximum(0, received - blocks.padded_bytes),
+        "reduced": np.maximum(0, receive_bytes - blocks.padded_bytes),
         "accumulator": np.where(in_steps, outputs * ACCUMULATOR_BYTES, 0),
     }
 
@@ -168,7 +168,7 @@ def _sharing_tiles(shape: OpShape, plans: Candidates) -> Count:
     return np.minimum(left, plans.tile_parts(shape.right_shared_by))
 
 
-def _kept(shape: OpShape, plans: Candidates, shared_by: tuple[str, ...]) -> Count:
+def _stays(shape: OpShape, plans: Candidates, shared_by: tuple[str, ...]) -> Count:
     step_extents = [name for name in plans.serial if name not in shared_by]
     return plans.serial_steps(step_extents) == 1
 

@@ -58,5 +58,5 @@ def least_cycles_by(method: str, shape: OpShape, partials: str, target: Target) 
 def _reduction(shape: OpShape, plans: Candidates, outputs: Count, target: Target) -> Count:
     depth = plans.tile_parts(shape.reduction_splits)
     partial_bytes = DTYPE_BYTES[partial_dtype(shape.dtype, plans.partials)]
-    received = ceil_div(outputs, depth) * (depth - 1) * partial_bytes
-    return received // target.exchange_bytes_per_cycle
+    receive_bytes = ceil_div(outputs, depth) * (depth - 1) * partial_bytes
+    return receive_bytes // target.exchange_bytes_per_cycle

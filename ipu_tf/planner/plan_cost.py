@@ -148,7 +148,7 @@ def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
         )
         if is_rearranged
     )
-    return Phase(name="rearrange", cost=_computed(cycles, target))
+    return Phase(name="rearrange", cost=_compute_cost(cycles, target))
 
 
 def _turn(shape: OpShape, plans: Candidates, target: Target) -> Cost:
@@ -179,12 +179,12 @@ def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target
     """The copy of a step's operands out of the whole, where they lie."""
     left = ceil_div(blocks.operands.left, plans.tile_parts(shape.left_shared_by))
     right = ceil_div(blocks.operands.right, plans.tile_parts(shape.right_shared_by))
-    elements = np.where(blocks.left_kept, 0, left) + np.where(blocks.right_kept, 0, right)
+    elements = np.where(blocks.keeps_left, 0, left) + np.where(blocks.keeps_right, 0, right)
     dtype = _XLA_NAMES[shape.dtype]
     cycles = dynamic_slice(ceil_div(elements, target.workers), target.workers, dtype, target).cycles
     return Phase(
         name="slice",
-        cost=_computed(np.where(plans.steps > 1, cycles, 0), target),
+        cost=_compute_cost(np.where(plans.steps > 1, cycles, 0), target),
         repeats=plans.steps,
     )
 
@@ -198,8 +198,8 @@ def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Tar
     # Neighbouring tiles stream the same positions past different weights and listen as pairs.
     is_swapped = METHODS[plans.method].swapped
     stream, readers = (right, right_readers) if is_swapped else (left, left_readers)
-    shared = np.where(readers % 2 == 0, stream, 0)
-    exchange = paired_phase_cycles(shared, left + right - shared, target)
+    stream_bytes = np.where(readers % 2 == 0, stream, 0)
+    exchange = paired_phase_cycles(stream_bytes, left + right - stream_bytes, target)
     multiplying = METHODS[plans.method].cycles(blocks.work, target)
     cost = Cost(
         compute_cycles=multiplying + _prepare_cycles(shape, plans, blocks, target),
@@ -216,28 +216,28 @@ def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Targe
     elements: Count = as_counts(blocks.operands.output)
     stages = 1 + sum((summands >= depth).astype(np.int64) for depth in STAGED_DEPTHS)
     cost = Cost()
-    received: Count = 0
-    for left in range(1 + len(STAGED_DEPTHS), 0, -1):
+    receive_bytes: Count = 0
+    for root in range(1 + len(STAGED_DEPTHS), 0, -1):
         # With the tolerance, the root of an exact power does not round up.
-        depth = np.where(stages < left, 1, np.ceil(summands ** (1 / left) - 1e-9)).astype(np.int64)
+        depth = np.where(stages < root, 1, np.ceil(summands ** (1 / root) - 1e-9)).astype(np.int64)
         stage, stage_bytes = _stage(elements, depth, partial_bytes, target)
-        cost, received = cost + stage, received + stage_bytes
+        cost, receive_bytes = cost + stage, receive_bytes + stage_bytes
         elements, summands = ceil_div(elements, depth), as_counts(ceil_div(summands, depth))
-    return Phase(name="reduce", cost=cost, repeats=plans.steps, received_bytes=received)
+    return Phase(name="reduce", cost=cost, repeats=plans.steps, received_bytes=receive_bytes)
 
 
 def _stage(elements: Count, depth: Count, partial_bytes: int, target: Target) -> tuple[Cost, Count]:
     """Returns the cost and the received bytes of adding `depth` partials on as many tiles."""
     share = ceil_div(elements, depth)
-    received = share * (depth - 1) * partial_bytes
+    receive_bytes = share * (depth - 1) * partial_bytes
     cost = Cost(
-        exchange_cycles=phase_cycles(received, target),
+        exchange_cycles=phase_cycles(receive_bytes, target),
         compute_cycles=reduce_cycles(
             elements=share, depth=depth, partial_bytes=partial_bytes, target=target
         ),
         sync_cycles=(depth > 1) * target.sync_cycles,
     )
-    return cost, received
+    return cost, receive_bytes
 
 
 def _accumulate(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
@@ -247,7 +247,7 @@ def _accumulate(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: T
     cycles = add_in_place_cycles(elements=share, element_bytes=ACCUMULATOR_BYTES, target=target)
     return Phase(
         name="accumulate",
-        cost=_computed(np.where(steps > 1, cycles, 0), target),
+        cost=_compute_cost(np.where(steps > 1, cycles, 0), target),
         repeats=plans.steps,
     )
 
@@ -260,7 +260,7 @@ def _update(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Targe
     cycles = dynamic_update(share, target.workers, dtype, target).cycles
     return Phase(
         name="update",
-        cost=_computed(np.where(output_steps > 1, cycles, 0), target),
+        cost=_compute_cost(np.where(output_steps > 1, cycles, 0), target),
         repeats=plans.steps,
     )
 
@@ -275,7 +275,7 @@ def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target)
     in_steps = plans.serial_steps(shape.reduction_splits)
     return Phase(
         name="cast",
-        cost=_computed(np.where((depth == 1) | (in_steps > 1), cycles, 0), target),
+        cost=_compute_cost(np.where((depth == 1) | (in_steps > 1), cycles, 0), target),
         repeats=plans.steps // in_steps,
     )
 
@@ -288,7 +288,9 @@ def _dilate(
     zeros = fill(_result_share(shape, plans, blocks), dtype, target).cycles
     piece = blocks.block[shape.column_split]
     copy_cycles = copy(computed, dtype, target, piece_elements=piece).cycles
-    return Phase(name="dilate", cost=_computed(zeros + copy_cycles, target), repeats=plans.steps)
+    return Phase(
+        name="dilate", cost=_compute_cost(zeros + copy_cycles, target), repeats=plans.steps
+    )
 
 
 def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Count:
@@ -309,7 +311,7 @@ def _prepare_cycles(shape: OpShape, plans: Candidates, blocks: PlanBlocks, targe
     return np.where(blocks.work.in_channels % plans.grain == 0, 0, padding)
 
 
-def _computed(cycles: Count, target: Target) -> Cost:
+def _compute_cost(cycles: Count, target: Target) -> Cost:
     """Returns a superstep that only computes."""
     return Cost(compute_cycles=cycles, sync_cycles=(np.asarray(cycles) > 0) * target.sync_cycles)
 

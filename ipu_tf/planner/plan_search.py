@@ -23,8 +23,8 @@ _PRICED_FIRST = 256
 """Number of plans with the lowest bounds, priced first; the best of them rules out most others."""
 
 _PRICED_GROWTH = 8
-_STEPPED = 1024
-_STEPPED_FOR_MEMORY = 64
+_CANDIDATES_FOR_STEPS = 1024
+_CANDIDATES_FOR_MEMORY = 64
 """Number of splits tried in steps: those with the lowest bounds, and with the least memory. If
 no plan fits, all splits are tried."""
 
@@ -57,7 +57,7 @@ class PlanSearch:
         self._target = target
         self._limit_bytes = limit_bytes
         self._release = release
-        self._added: list[Candidates] = []
+        self._candidates: list[Candidates] = []
         self._best: PlanChoice | None = None
         self._least: PlanChoice | None = None
 
@@ -69,18 +69,19 @@ class PlanSearch:
     def add(self, plans: Candidates) -> None:
         """Looks for a better plan among candidates without serial steps, then with serial steps."""
         if self._release.cycle_backoff:
-            self._added.append(plans)
+            self._candidates.append(plans)
         plans, bound, needed_bytes = self._of_interest(plans)
         self._price(plans, bound, needed_bytes)
         large = np.flatnonzero((needed_bytes > self._limit_bytes) & (bound < self._most_cycles))
-        stepped_indices = np.union1d(
-            _smallest(bound[large], _STEPPED), _smallest(needed_bytes[large], _STEPPED_FOR_MEMORY)
+        indices = np.union1d(
+            _smallest(bound[large], _CANDIDATES_FOR_STEPS),
+            _smallest(needed_bytes[large], _CANDIDATES_FOR_MEMORY),
         )
-        self._add_stepped(plans, large[stepped_indices])
+        self._add_steps(plans, large[indices])
         if self._best is None:
-            self._add_stepped(plans, np.delete(large, stepped_indices))
+            self._add_steps(plans, np.delete(large, indices))
 
-    def _add_stepped(self, plans: Candidates, indices: NDArray[np.intp]) -> None:
+    def _add_steps(self, plans: Candidates, indices: NDArray[np.intp]) -> None:
         """Looks for a better plan among some candidates, in the fewest steps that fit."""
         if len(indices) == 0:
             return
@@ -173,7 +174,7 @@ class PlanSearch:
 
     def _smallest_within(self, best: PlanChoice) -> PlanChoice:
         """Returns the plan with the least memory within the cycles that the release accepts."""
-        for splits in self._added:
+        for splits in self._candidates:
             plans, bound, needed_bytes = self._of_interest(splits)
             best = self._smaller(best, plans, bound, needed_bytes)
             for splits_of_steps in in_all_steps(self._shape, plans, self._release):
@@ -213,5 +214,5 @@ def _smallest(values: NDArray[np.int64], count: int) -> NDArray[np.intp]:
     """Returns the indices of the smallest values in ascending order, at most `count`."""
     if len(values) <= count:
         return np.argsort(values, kind="stable")
-    some = np.argpartition(values, count)[:count]
-    return some[np.argsort(values[some], kind="stable")]
+    smallest = np.argpartition(values, count)[:count]
+    return smallest[np.argsort(values[smallest], kind="stable")]

@@ -71,5 +71,5 @@ class _Shares:
             largest_part(extent, plan.splits[name], cut_grain(name, shape, plan))
             for name, extent in shape.extents.items()
         )
-        planned = largest_block(shape, plan.splits, plan.grain).values()
-        return cls(compute=mean / int(math.prod(parts)), bytes=mean / int(math.prod(planned)))
+        block = largest_block(shape, plan.splits, plan.grain).values()
+        return cls(compute=mean / int(math.prod(parts)), bytes=mean / int(math.prod(block)))

@@ -107,21 +107,21 @@ def _search(
     search = PlanSearch(shape, target, limit_bytes=limit_bytes, release=release)
     partials = partial_dtype(shape.dtype, partials)
     width = pass_columns(shape.dtype, partials, target)
-    by_waiting: dict[str, Splits] = {}
+    splits_by_extent: dict[str, Splits] = {}
     for method in methods_for(shape):
         if method not in release.methods or search.rules_out(method, partials):
             continue
         column_extent = waiting_extent(shape, method)
-        if column_extent not in by_waiting:
+        if column_extent not in splits_by_extent:
             serial_names = tuple(
                 name
                 for name in plan_type.serial_names()
                 if role(shape, method, name) in release.stepped
             )
-            by_waiting[column_extent] = parallel_splits(
+            splits_by_extent[column_extent] = parallel_splits(
                 shape, target, serial_names, column_extent=column_extent, width=width
             )
-        splits = by_waiting[column_extent]
+        splits = splits_by_extent[column_extent]
         search.add(
             Candidates(
                 splits=splits.splits,

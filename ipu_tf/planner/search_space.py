@@ -17,10 +17,10 @@ from ipu_tf.planner.plan_blocks import scratch_bytes
 from ipu_tf.planner.releases import Release, Role
 from ipu_tf.planner.shapes import AMP_GRAINS, OpShape
 
-_ALWAYS_TRIED = 4
+_SMALL_PARTS = 4
 """Every number of parts of a convolution's extent up to this one is tried."""
 
-_DIVIDED = ("kernel_rows", "kernel_columns")
+_EVEN_EXTENTS = ("kernel_rows", "kernel_columns")
 """Extents of a few elements: only even splits are tried."""
 
 _STEPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -84,16 +84,16 @@ def in_fewest_steps(
     for name in plans.serial:
         counts = _step_counts(shape, plans.method, name, release)
         usable = np.searchsorted(counts, _most_steps(shape, plans, name), side="right")
-        some = plans.take(usable > 0)
+        candidates = plans.take(usable > 0)
         most = usable[usable > 0] - 1
         fewest = np.zeros_like(most)
         while np.any(fewest < most):
             middle = (fewest + most) // 2
-            needed_bytes = scratch_bytes(shape, _stepped(some, name, counts[middle]), target)
+            needed_bytes = scratch_bytes(shape, _stepped(candidates, name, counts[middle]), target)
             fits = needed_bytes <= limit_bytes
             fewest, most = np.where(fits, fewest, middle + 1), np.where(fits, middle, most)
             fewest = np.minimum(fewest, most)
-        yield _stepped(some, name, counts[most])
+        yield _stepped(candidates, name, counts[most])
 
 
 def _stepped(plans: Candidates, name: str, counts: NDArray[np.int64]) -> Candidates:
@@ -146,11 +146,11 @@ def _part_counts(shape: OpShape, name: str, target: Target, width: int) -> NDArr
     extent = shape.extents[name]
     units = ceil_div(extent, AMP_GRAINS[shape.dtype] if name == shape.grained_split else 1)
     parts = np.arange(1, min(ceil_div(units, width), target.tiles) + 1)
-    if name in _DIVIDED:
+    if name in _EVEN_EXTENTS:
         return parts[extent % parts == 0]
     power_of_two = parts & (parts - 1) == 0
     divides = (units % parts == 0) | (target.tiles % parts == 0)
-    part_counts = parts[power_of_two | divides | (parts <= _ALWAYS_TRIED)]
+    part_counts = parts[power_of_two | divides | (parts <= _SMALL_PARTS)]
     part_counts = _with_other_sizes(units, part_counts)
     if shape.family == "conv":
         return part_counts

@@ -31,9 +31,9 @@ def window_reads(windows: Count, kernel: Count, *, stride: int, dilation: int) -
     Positions between taps that no tap meets are skipped.
     """
     common = math.gcd(stride, dilation)
-    windows_met = np.maximum(0, windows - dilation // common)
-    taps_met = np.maximum(0, kernel - stride // common)
-    return windows * kernel - windows_met * taps_met
+    common_windows = np.maximum(0, windows - dilation // common)
+    common_taps = np.maximum(0, kernel - stride // common)
+    return windows * kernel - common_windows * common_taps
 
 
 @lru_cache(maxsize=_CACHED)

@@ -53,5 +53,5 @@ def _spread(total: int, tiles: int) -> tuple[Footprint, ...]:
     """Returns the footprints of bytes that are spread evenly: one, or two if tiles differ."""
     each, left_over = divmod(total, tiles)
     even = Footprint(first_tile=0, tiles=tiles, tile_bytes=each)
-    rest = Footprint(first_tile=0, tiles=left_over, tile_bytes=1)
-    return tuple(one for one in (even, rest) if one.bytes) or (even,)
+    remainder = Footprint(first_tile=0, tiles=left_over, tile_bytes=1)
+    return tuple(one for one in (even, remainder) if one.bytes) or (even,)

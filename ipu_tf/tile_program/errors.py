@@ -227,8 +227,8 @@ def advice(program: TileProgram) -> list[str]:
     for parts in (memory.always_live, memory.not_always_live_peak):
         for category, tile_bytes in parts.items():
             sizes[category] += int(tile_bytes[tile])
-    ranked = sizes.most_common()
-    matter = [category for category, count in ranked if count >= _DOMINANT * sizes.total()]
+    categories = sizes.most_common()
+    matter = [category for category, count in categories if count >= _DOMINANT * sizes.total()]
     ipus = max(2, -(-sizes.total() // memory.limit_bytes))
     lines: list[str] = []
     for category in matter:
@@ -242,5 +242,5 @@ def advice(program: TileProgram) -> list[str]:
 def _choice(remedies: Sequence[tuple[str, float]], whole: int, over: int) -> str:
     """Returns the remedies of a category that make room, or else those that save all of it."""
     enough = [text for text, share in remedies if share == _WHOLE or share * whole >= over]
-    *others, last = enough
-    return f"{', '.join(others)}, or {last}" if others else last
+    *first, last = enough
+    return f"{', '.join(first)}, or {last}" if first else last

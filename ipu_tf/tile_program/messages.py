@@ -21,7 +21,7 @@ _CACHED = 1 << 14
 
 
 @lru_cache(maxsize=_CACHED)
-def pieces_met(source: BlockLayout, destination: BlockLayout) -> int:
+def piece_overlaps(source: BlockLayout, destination: BlockLayout) -> int:
     """Returns how many tiles hold the elements of another layout's fullest tile.
 
     Args:
@@ -34,7 +34,7 @@ def pieces_met(source: BlockLayout, destination: BlockLayout) -> int:
     return max(1, min(messages, source.tiles, destination.tile_elements))
 
 
-def runs_met(piece: int, dims: Sequence[int], block: Sequence[int]) -> int:
+def run_overlaps(piece: int, dims: Sequence[int], block: Sequence[int]) -> int:
     """Returns how many even pieces of the row-major order a block overlaps.
 
     Modelled: runs begin anywhere in a piece, unless both fit into each other.
@@ -62,7 +62,7 @@ def runs_met(piece: int, dims: Sequence[int], block: Sequence[int]) -> int:
     return min(messages, ceil_div(stride, piece))
 
 
-def unknown_met(tiles: int) -> int:
+def unknown_overlaps(tiles: int) -> int:
     """Returns how many blocks of a layout overlap a block of another, unknown layout.
 
     Modelled: tensors are cut along several dimensions, and two layouts share about half of their
@@ -125,7 +125,7 @@ def held_extents(placement: Placement, dims: tuple[int, ...]) -> tuple[int, ...]
     apart, owners = pieces
     extents = [1] * len(dims)
     for axis, owner in zip(apart.axes, owners, strict=True):
-        extents[owner] *= axis.held
+        extents[owner] *= axis.most_elements
     if blocks.share > 1:
         piece = ceil_div(math.prod(extents), blocks.share)
         return _grouped_block(extents, piece, _feature_dims(dims, blocks.axes[-1].extent))
@@ -182,38 +182,45 @@ def _along_axes(source: BlockLayout, destination: BlockLayout) -> int | None:
         return None
     theirs = _piece_extents(other[0])
     messages = [
-        overlaps(axis, along) if part == along.held else min(_run_met(axis, part), axis.coordinates)
+        overlaps(axis, along)
+        if part == along.most_elements
+        else min(_coordinate_overlaps(axis, part), axis.coordinates)
         for axis, along, part in zip(one[0].axes, other[0].axes, theirs, strict=True)
     ]
     common = [
-        min(axis.held, ceil_div(part, count))
+        min(axis.most_elements, ceil_div(part, count))
         for axis, part, count in zip(one[0].axes, theirs, messages, strict=True)
     ]
-    return math.prod(messages) * _shares_met(one[0], common)
+    return math.prod(messages) * _share_overlaps(one[0], common)
 
 
 def _across_axes(source: BlockLayout, destination: BlockLayout) -> int:
     """Returns the overlapping pieces if one layout is cut across rows of the other."""
     if len(source.axes) == 1:
         dims = [axis.extent for axis in destination.axes]
-        return runs_met(source.tile_elements, dims, _piece_extents(destination))
+        return run_overlaps(source.tile_elements, dims, _piece_extents(destination))
     if len(destination.axes) == 1:
         extents = row_major_block([axis.extent for axis in source.axes], destination.tile_elements)
-        messages = [_run_met(axis, part) for axis, part in zip(source.axes, extents, strict=True)]
-        common = [min(axis.held, part) for axis, part in zip(source.axes, extents, strict=True)]
-        return math.prod(messages) * _shares_met(source, common)
-    return unknown_met(source.tiles)
+        messages = [
+            _coordinate_overlaps(axis, part)
+            for axis, part in zip(source.axes, extents, strict=True)
+        ]
+        common = [
+            min(axis.most_elements, part) for axis, part in zip(source.axes, extents, strict=True)
+        ]
+        return math.prod(messages) * _share_overlaps(source, common)
+    return unknown_overlaps(source.tiles)
 
 
 def _piece_extents(layout: BlockLayout) -> tuple[int, ...]:
     """Returns the extents, axis by axis, that cover the piece of the fullest tile."""
-    extents = tuple(axis.held for axis in layout.axes)
+    extents = tuple(axis.most_elements for axis in layout.axes)
     if layout.share == 1:
         return extents
     return row_major_block(extents, ceil_div(math.prod(extents), layout.share))
 
 
-def _shares_met(layout: BlockLayout, extents: Sequence[int]) -> int:
+def _share_overlaps(layout: BlockLayout, extents: Sequence[int]) -> int:
     """Returns how many of the tiles that share a block hold some part of it.
 
     Args:
@@ -222,12 +229,12 @@ def _shares_met(layout: BlockLayout, extents: Sequence[int]) -> int:
     """
     if layout.share == 1:
         return 1
-    block = [axis.held for axis in layout.axes]
+    block = [axis.most_elements for axis in layout.axes]
     piece = ceil_div(math.prod(block), layout.share)
-    return min(layout.share, runs_met(piece, block, extents))
+    return min(layout.share, run_overlaps(piece, block, extents))
 
 
-def _run_met(axis: Axis, elements: int) -> int:
+def _coordinate_overlaps(axis: Axis, elements: int) -> int:
     """Returns the most coordinates that a run of elements along an axis overlaps."""
     if elements >= axis.extent:
         return axis.coordinates

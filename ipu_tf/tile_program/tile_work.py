@@ -75,14 +75,14 @@ class StageWork:
 
     def figures(self, superstep: Superstep) -> TileFigures:
         """Returns the figures of every tile; they add up to those of the superstep."""
-        received_bytes, sent_bytes = _exchanged(self.routes, self.where, self.tiles)
+        received_bytes, sent_bytes = _route_bytes(self.routes, self.where, self.tiles)
         received_bytes, sent_bytes = self.times * received_bytes, self.times * sent_bytes
         even = np.ones(self.where.tiles, np.int64)
-        rest = dealt(superstep.exchange_bytes - int(received_bytes.sum()), even)
-        _add(received_bytes, rest, self.where.first_tile)
-        _add(sent_bytes, rest, self.where.first_tile)
+        remainder = proportional_shares(superstep.exchange_bytes - int(received_bytes.sum()), even)
+        _add(received_bytes, remainder, self.where.first_tile)
+        _add(sent_bytes, remainder, self.where.first_tile)
         compute = np.zeros(self.tiles, np.int64)
-        _add(compute, dealt(superstep.busy_tile_cycles, even), self.where.first_tile)
+        _add(compute, proportional_shares(superstep.busy_tile_cycles, even), self.where.first_tile)
         return _figures(superstep, compute, received_bytes, sent_bytes)
 
 
@@ -110,7 +110,7 @@ class HostWork:
             for placement in placements:
                 _add(
                     direction_bytes,
-                    dealt(placement.bytes, held_elements(placement)),
+                    proportional_shares(placement.bytes, held_elements(placement)),
                     placement.first_tile,
                 )
         return _figures(superstep, compute, received_bytes, sent_bytes)
@@ -129,13 +129,16 @@ class BroadcastWork:
     def figures(self, superstep: Superstep) -> TileFigures:
         """Returns the figures of every tile; they add up to those of the superstep."""
         everyone = np.ones(self.tiles, np.int64)
-        others = everyone.copy()
-        others[0] = self.tiles == 1
-        received_bytes = dealt(superstep.exchange_bytes, others)
+        receivers = everyone.copy()
+        receivers[0] = self.tiles == 1
+        received_bytes = proportional_shares(superstep.exchange_bytes, receivers)
         sent_bytes = np.zeros(self.tiles, np.int64)
         sent_bytes[0] = received_bytes.max()
         return _figures(
-            superstep, dealt(superstep.busy_tile_cycles, everyone), received_bytes, sent_bytes
+            superstep,
+            proportional_shares(superstep.busy_tile_cycles, everyone),
+            received_bytes,
+            sent_bytes,
         )
 
 
@@ -163,13 +166,15 @@ class PlanWork:
         """Returns the figures of every tile; they add up to those of the superstep."""
         tiles = self.target.tiles
         blocks = tile_counts(plan_blocks_of(self.shape, self.plan))
-        received_bytes, sent_bytes = _exchanged(self.routes, None, tiles)
-        own = superstep.exchange_bytes - int(received_bytes.sum())
-        _add(received_bytes, dealt(own, blocks), self.first_tile)
-        stage_bytes = self._multicast_bytes() if superstep.name == "multiply" else own
-        _add(sent_bytes, dealt(stage_bytes, blocks), self.first_tile)
+        received_bytes, sent_bytes = _route_bytes(self.routes, None, tiles)
+        own_bytes = superstep.exchange_bytes - int(received_bytes.sum())
+        _add(received_bytes, proportional_shares(own_bytes, blocks), self.first_tile)
+        stage_bytes = self._multicast_bytes() if superstep.name == "multiply" else own_bytes
+        _add(sent_bytes, proportional_shares(stage_bytes, blocks), self.first_tile)
         compute = np.zeros(tiles, np.int64)
-        shares = dealt(superstep.busy_tile_cycles, blocks, most=superstep.compute_cycles)
+        shares = proportional_shares(
+            superstep.busy_tile_cycles, blocks, most=superstep.compute_cycles
+        )
         _add(compute, shares, self.first_tile)
         return _figures(superstep, compute, received_bytes, sent_bytes)
 
@@ -199,7 +204,9 @@ def held_elements(placement: Placement) -> NDArray[np.int64]:
     return counts
 
 
-def dealt(total: int, weights: NDArray[np.int64], *, most: int | None = None) -> NDArray[np.int64]:
+def proportional_shares(
+    total: int, weights: NDArray[np.int64], *, most: int | None = None
+) -> NDArray[np.int64]:
     """Returns whole numbers in proportion to weights that add up to a total.
 
     Args:
@@ -215,7 +222,7 @@ def dealt(total: int, weights: NDArray[np.int64], *, most: int | None = None) ->
     return shares
 
 
-def _exchanged(
+def _route_bytes(
     routes: Sequence[TensorRoute], where: Placement | None, tiles: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the bytes that every tile receives and sends on some routes."""
@@ -226,9 +233,13 @@ def _exchanged(
             continue
         even = np.ones(to.tiles, np.int64)
         shares_of_tiles = even if route.destination is None else held_elements(to)
-        _add(received_bytes, dealt(route.received_bytes, shares_of_tiles), to.first_tile)
-        dealt_bytes = dealt(route.sent_bytes, held_elements(route.source))
-        _add(sent_bytes, dealt_bytes, route.source.first_tile)
+        _add(
+            received_bytes,
+            proportional_shares(route.received_bytes, shares_of_tiles),
+            to.first_tile,
+        )
+        share_bytes = proportional_shares(route.sent_bytes, held_elements(route.source))
+        _add(sent_bytes, share_bytes, route.source.first_tile)
     return received_bytes, sent_bytes
 
 

@@ -16,7 +16,13 @@ from ipu_tf.machine import exchange, vertices
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.tile_program.layouts.layout import BlockLayout
 from ipu_tf.tile_program.layouts.placement import Placement
-from ipu_tf.tile_program.messages import common_run, held_extents, pieces_met, runs_met, unknown_met
+from ipu_tf.tile_program.messages import (
+    common_run,
+    held_extents,
+    piece_overlaps,
+    run_overlaps,
+    unknown_overlaps,
+)
 from ipu_tf.tile_program.tile_work import TensorRoute
 
 
@@ -148,7 +154,7 @@ def collect(source: Placement, *, received_elements: int, tiles: int) -> Traffic
     sent_messages = min(origin.tile_elements, ceil_div(everything, origin.tiles))
     received_messages = _pieces(origin, received_elements)
     # Elements that all tiles want are sent once, to all of them.
-    listeners = 1 if received_elements >= origin.elements else unknown_met(tiles)
+    listeners = 1 if received_elements >= origin.elements else unknown_overlaps(tiles)
     return Traffic(
         received_bytes=received_elements * size,
         sent_bytes=sent_messages * size,
@@ -168,8 +174,8 @@ def met_by(source: Placement, blocks: BlockLayout) -> Traffic:
     """
     origin = (source.repeats or source).cut
     if origin is None or origin.elements != blocks.elements:
-        return Traffic(received=unknown_met(source.tiles), sent=unknown_met(blocks.tiles))
-    return Traffic(received=pieces_met(origin, blocks), sent=pieces_met(blocks, origin))
+        return Traffic(received=unknown_overlaps(source.tiles), sent=unknown_overlaps(blocks.tiles))
+    return Traffic(received=piece_overlaps(origin, blocks), sent=piece_overlaps(blocks, origin))
 
 
 def _spread_repeats(view: Placement, distinct: Placement, destination: Placement) -> Traffic:
@@ -189,9 +195,9 @@ def _spread_repeats(view: Placement, distinct: Placement, destination: Placement
     everything = block_elements * destination.tiles
     sent_messages = min(distinct.tile_elements, ceil_div(everything, distinct.tiles))
     if distinct.blocks is not None and len(distinct.blocks.axes) <= 1:
-        received_messages = runs_met(distinct.tile_elements, dims, extents)
+        received_messages = run_overlaps(distinct.tile_elements, dims, extents)
     else:
-        received_messages = unknown_met(distinct.tiles)
+        received_messages = unknown_overlaps(distinct.tiles)
     return Traffic(
         received_bytes=block_elements * size,
         sent_bytes=sent_messages * size,
@@ -246,8 +252,11 @@ def _messages(source: Placement, destination: Placement) -> tuple[int, int]:
     """Returns the messages that a tile receives and sends, at most one per element."""
     one, other = source.cut, destination.cut
     if one is not None and other is not None:
-        return pieces_met(one, other), pieces_met(other, one)
-    received_messages, sent_messages = unknown_met(source.tiles), unknown_met(destination.tiles)
+        return piece_overlaps(one, other), piece_overlaps(other, one)
+    received_messages, sent_messages = (
+        unknown_overlaps(source.tiles),
+        unknown_overlaps(destination.tiles),
+    )
     return min(received_messages, destination.tile_elements), min(
         sent_messages, source.tile_elements
     )
@@ -257,4 +266,4 @@ def _pieces(origin: Placement, elements: int) -> int:
     """Returns the tiles that so many elements come from."""
     if origin.blocks is not None and len(origin.blocks.axes) <= 1:
         return min(origin.tiles, ceil_div(elements, max(1, origin.tile_elements)) + 1)
-    return unknown_met(origin.tiles)
+    return unknown_overlaps(origin.tiles)

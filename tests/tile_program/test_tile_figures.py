@@ -12,7 +12,7 @@ from ipu_tf.tile_program.layouts.layout import Axis
 from ipu_tf.tile_program.layouts.layout_form import blocks
 from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.tile_details import detailed
-from ipu_tf.tile_program.tile_work import PlanWork, dealt, held_elements
+from ipu_tf.tile_program.tile_work import PlanWork, held_elements, proportional_shares
 from tests.compiler import modules
 from tests.compiler.lowering.programs import TILES, run
 from tests.compiler.lowering.test_opcodes import BEFORE, CASES
@@ -93,9 +93,9 @@ def test_held_elements_are_those_of_the_layout():
 
 
 def test_shares_add_up():
-    assert dealt(10, np.array([1, 0, 1, 1])).tolist() == [4, 0, 3, 3]
-    assert dealt(8, np.array([3, 2, 3]), most=3).tolist() == [3, 2, 3]
-    assert dealt(7, np.array([1, 1]), most=4).tolist() == [4, 3]
+    assert proportional_shares(10, np.array([1, 0, 1, 1])).tolist() == [4, 0, 3, 3]
+    assert proportional_shares(8, np.array([3, 2, 3]), most=3).tolist() == [3, 2, 3]
+    assert proportional_shares(7, np.array([1, 1]), most=4).tolist() == [4, 3]
 
 
 def test_only_details_differ_from_the_compiled_program():

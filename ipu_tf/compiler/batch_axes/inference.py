@@ -128,24 +128,24 @@ def _from_side(
 ) -> bool:
     """Fixes the open extents of one side of a reshape if those of the other one are all known."""
     is_of_samples = [extents.counts_samples(extent) for extent in axes]
-    open_ = [n for n, extent in enumerate(other) if extents.counts_samples(extent) is None]
-    if None in is_of_samples or not open_:
+    unknowns = [n for n, extent in enumerate(other) if extents.counts_samples(extent) is None]
+    if None in is_of_samples or not unknowns:
         return False
     if is_of_samples.count(True) > 1:
         raise NotInferable("a reshape of several axes that count samples")
     if not any(is_of_samples):
-        _fix(extents, other, open_, None)
+        _fix(extents, other, unknowns, None)
         return True
     before = math.prod(known_dims[: is_of_samples.index(True)])
     if any(extents.counts_samples(extent) for extent in other):
-        _fix(extents, other, open_, None)
+        _fix(extents, other, unknowns, None)
         return True
-    places = [n for n in open_ if _may_count(n, other_dims, before, samples)]
+    places = [n for n in unknowns if _may_count(n, other_dims, before, samples)]
     if not places:
         raise NotInferable("a reshape has no place for the axis that counts samples")
     if len(places) > 1:
         return False
-    _fix(extents, other, open_, places[0])
+    _fix(extents, other, unknowns, places[0])
     return True
 
 
@@ -159,8 +159,8 @@ def _may_count(axis: int, dims: Sequence[int], before: int, samples: int) -> boo
     )
 
 
-def _fix(extents: Extents, axes: Axes, open_: Sequence[int], sample_axis: int | None) -> None:
-    for number in open_:
+def _fix(extents: Extents, axes: Axes, unknowns: Sequence[int], sample_axis: int | None) -> None:
+    for number in unknowns:
         extents.fix(axes[number], counts_samples=number == sample_axis)
 
 

@@ -74,11 +74,11 @@ def _elementwise(work: InstructionExtents) -> None:
             work.extents.join_all(arrays[0], work.result)
 
 
-def _open(work: InstructionExtents) -> None:
+def _no_rule(work: InstructionExtents) -> None:
     """Says nothing: readers say what the extents are."""
 
 
-def _all_fixed(work: InstructionExtents) -> None:
+def _fix_all(work: InstructionExtents) -> None:
     for axes in work.results:
         work.fix(*axes)
 
@@ -301,24 +301,24 @@ RULES: Mapping[str, Rule] = {
     "broadcast": _broadcast,
     "clamp": _elementwise,
     "concatenate": _concatenate,
-    "constant": _open,
+    "constant": _no_rule,
     "convolution": _convolution,
     "dot": _dot,
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
     "gather": _gather,
     "get-tuple-element": _element,
-    "iota": _open,
+    "iota": _no_rule,
     "opt-barrier": _passed_on,
     "pad": _pad,
-    "partition-id": _all_fixed,
+    "partition-id": _fix_all,
     "reduce": _reduce,
     "reduce-precision": _elementwise,
     "reduce-window": _reduce_window,
-    "replica-id": _all_fixed,
-    "reshape": _open,
+    "replica-id": _fix_all,
+    "reshape": _no_rule,
     "reverse": _elementwise,
-    "rng": _open,
+    "rng": _no_rule,
     "scatter": _scatter,
     "select": _elementwise,
     "select-and-scatter": _select_and_scatter,

@@ -125,27 +125,28 @@ def _worker_1x1(positions: Count, work: ContractionWork, target: Target, zeroing
         return slots + (2 + stores * positions if zeroing else 0)
     if work.dtype == "float8":
         return 17 + _by_positions(positions, (4, 18, 23, 27), work.dtype, target)
-    few = (21, 32, 41, 37) if zeroing else (22, 33, 42, 38)
-    return _by_positions(positions, few, work.dtype, target) - _RETENTION_1X1_SLOTS
+    first_slots = (21, 32, 41, 37) if zeroing else (22, 33, 42, 38)
+    return _by_positions(positions, first_slots, work.dtype, target) - _RETENTION_1X1_SLOTS
 
 
 def _item_nx1(positions: Count, dtype: str, target: Target) -> Count:
     """Returns the slots of one work item."""
-    few = (17, 33, 44, 45) if dtype == "float32" else (17, 29, 34, 34)
-    return _by_positions(positions, few, dtype, target)
+    first_slots = (17, 33, 44, 45) if dtype == "float32" else (17, 29, 34, 34)
+    return _by_positions(positions, first_slots, dtype, target)
 
 
 def _by_positions(
-    positions: Count, few: tuple[int, int, int, int], dtype: str, target: Target
+    positions: Count, first_slots: tuple[int, int, int, int], dtype: str, target: Target
 ) -> Count:
     """Returns a worker's slots for its positions.
 
     Args:
         positions: Number of positions.
-        few: The slots of 0, 1, 2 and 3 of them on the chips of the estimates.
+        first_slots: The slots of 0, 1, 2 and 3 of them on the chips of the estimates.
         dtype: Type of the inputs.
         target: The machine.
     """
     count, each = np.asarray(positions), position_slots(dtype, target)
-    first = np.take(few, np.clip(count, 0, 3)) + np.minimum(count, 3) * (each - _SLOTS[dtype])
+    first = np.take(first_slots, np.clip(count, 0, 3))
+    first = first + np.minimum(count, 3) * (each - _SLOTS[dtype])
     return first + each * np.maximum(count - 3, 0)

@@ -92,10 +92,12 @@ def by_channels(
     shared = slowest_share(positions, target)
     loop_slots = np.where(shared > 1, loop.begin + loop.position * shared, loop.single)
     together = groups * (loop.start + loops * loop_slots)
-    own = slowest_share(groups * positions, target)
-    periods = ceil_div(own, positions)
+    share = slowest_share(groups * positions, target)
+    periods = ceil_div(share, positions)
     loop_slots = np.where(
-        own > periods, loop.begin * periods + loop.position * own, loop.single * periods
+        share > periods,
+        loop.begin * periods + loop.position * share,
+        loop.single * periods,
     )
     apart = _SHARED_OUT_START_SLOTS + loop.edge * periods + loops * loop_slots
     slots = np.where(groups <= _VERTICES_OF_ALL_WORKERS, together, apart)

@@ -56,8 +56,8 @@ def multi_slice(
         held_rows: Those of them on the tile.
     """
     row_slots = _copy_slots(row_elements, offsets, dtype, target)
-    own = slowest_share(offsets, target)
-    slots = _SLICE_START_SLOTS + _visit_slots(own, held_rows, rows, row_slots, _COPY_MISS_SLOTS)
+    share = slowest_share(offsets, target)
+    slots = _SLICE_START_SLOTS + _visit_slots(share, held_rows, rows, row_slots, _COPY_MISS_SLOTS)
     return _vertex("multi_slice", row_elements, offsets, dtype, barrel_cycles(slots, target))
 
 
@@ -82,22 +82,24 @@ def multi_update(
         held_rows: Those of them on the tile, which its workers share.
         accumulate: Whether rows are added (or the like), not overwritten.
     """
-    own = slowest_share(held_rows, target)
+    worker_rows = slowest_share(held_rows, target)
     if accumulate:
         start = _ADD_START_SLOTS.get(dtype_bytes(dtype), _ADD_START_SLOTS[4])
         row_slots, miss = _add_slots(row_elements, dtype), _ADD_MISS_SLOTS
     else:
         start, miss = _WRITE_START_SLOTS, _COPY_MISS_SLOTS
         row_slots = _copy_slots(row_elements, offsets, dtype, target)
-    slots = start + _visit_slots(offsets, own, rows, row_slots, miss)
+    slots = start + _visit_slots(offsets, worker_rows, rows, row_slots, miss)
     name = "multi_update_add" if accumulate else "multi_update"
     return _vertex(name, row_elements, offsets, dtype, barrel_cycles(slots, target))
 
 
-def _visit_slots(offsets: Count, own_rows: Count, rows: Count, hit: Count, miss: int) -> Count:
+def _visit_slots(
+    offsets: Count, own_rows: Count, rows: Count, row_slots: Count, miss: int
+) -> Count:
     """Returns the slots in which a worker visits offsets, of which a share is of its rows."""
     hits = np.minimum(offsets, ceil_div(as_counts(offsets) * own_rows, rows))
-    return hits * hit + (offsets - hits) * miss
+    return hits * row_slots + (offsets - hits) * miss
 
 
 def _copy_slots(row_elements: Count, offsets: Count, dtype: str, target: Target) -> Count:
@@ -105,8 +107,8 @@ def _copy_slots(row_elements: Count, offsets: Count, dtype: str, target: Target)
     size = dtype_bytes(dtype)
     width, slots = _COPIED_BYTES_AND_SLOTS[min(size, 4)]
     vectors = ceil_div(np.asarray(row_elements) * size, width)
-    own: Count = np.where(np.asarray(offsets) == 1, slowest_share(vectors, target), vectors)
-    return _COPY_HIT_SLOTS + slots * own
+    copies: Count = np.where(np.asarray(offsets) == 1, slowest_share(vectors, target), vectors)
+    return _COPY_HIT_SLOTS + slots * copies
 
 
 def _add_slots(row_elements: Count, dtype: str) -> Count:
@@ -120,9 +122,9 @@ def _add_slots(row_elements: Count, dtype: str) -> Count:
         start + _ADD_SLOTS_PER_HALF_OF_WORD * elements,
         start + _ADD_SLOTS_PER_WORD * (words - 1),
     )
-    for (bytes_, short), own in _ADD_SHORT_ROW_SLOTS.items():
+    for (bytes_, short), short_row_slots in _ADD_SHORT_ROW_SLOTS.items():
         if bytes_ == size:
-            slots = np.where(elements == short, own, slots)
+            slots = np.where(elements == short, short_row_slots, slots)
     return slots
 
 

@@ -33,10 +33,10 @@ def sort(elements: Count, dtype: str, target: Target, *, values: int = 0) -> Ver
         values: Number of tensors that are ordered along with the keys.
     """
     dtype_bytes(dtype)
-    own = np.asarray(slowest_share(elements, target))
-    levels = np.floor(np.log2(np.maximum(own, 1)))
+    share = np.asarray(slowest_share(elements, target))
+    levels = np.floor(np.log2(np.maximum(share, 1)))
     longer = _pair_slots(values) / _PAIR_SLOTS
-    heap = _HEAP_CYCLES * (_HEAP_STEPS_PER_LEVEL * own * levels + _HEAP_STEPS * own) * longer
+    heap = _HEAP_CYCLES * (_HEAP_STEPS_PER_LEVEL * share * levels + _HEAP_STEPS * share) * longer
     # Half of the workers merge two shares each, then half of those, down to one.
     merges = sum(1 / max(target.workers >> level, 1) for level in range(1, target.workers // 2 + 1))
     merge = target.workers * (_pair_slots(values) * np.asarray(elements) * merges)

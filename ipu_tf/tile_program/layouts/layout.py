@@ -60,7 +60,7 @@ class Axis:
         return _largest_part(self.extent, self.parts, self.grain)
 
     @property
-    def held(self) -> int:
+    def most_elements(self) -> int:
         """Elements at the fullest coordinate."""
         return min(self.extent, self.part_elements * self.steps)
 

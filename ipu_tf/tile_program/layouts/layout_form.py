@@ -22,10 +22,10 @@ def blocks(axes: Sequence[Axis], *, order: Sequence[int] = (), share: int = 1) -
         order: All axes in the order of tile numbers, the slowest first; by default that of `axes`.
         share: Neighbouring tiles that each have an even piece of a block, at most one an element.
     """
-    numbered = list(order) or list(range(len(axes)))
+    axis_numbers = list(order) or list(range(len(axes)))
     share = min(share, math.prod(axis.part_elements for axis in axes))
     runs = [
-        _AxisRun(axis=_plain(axis, share), first=numbered.index(number))
+        _AxisRun(axis=_plain(axis, share), first=axis_numbers.index(number))
         for number, axis in enumerate(axes)
         if axis.extent > 1
     ]

@@ -27,18 +27,18 @@ def split(layout: BlockLayout, dims: tuple[int, ...]) -> tuple[BlockLayout, tupl
     axes: list[Axis] = []
     owners: list[int] = []
     order_of: dict[int, list[int]] = {}
-    dims_left = [(n, d) for n, d in enumerate(dims) if d > 1]
+    dims_in_order = [(n, d) for n, d in enumerate(dims) if d > 1]
     open_extent, owner = 1, 0
     for number, axis in enumerate(layout.axes):
         pieces = order_of.setdefault(number, [])
-        rest: Axis | None = axis
-        while rest is not None:
+        remainder: Axis | None = axis
+        while remainder is not None:
             if open_extent == 1:
-                owner, open_extent = dims_left.pop(0)
-            if open_extent % rest.extent == 0:
-                outer, inner = rest, None
-            elif rest.extent % open_extent == 0:
-                divided = _divided(rest, open_extent)
+                owner, open_extent = dims_in_order.pop(0)
+            if open_extent % remainder.extent == 0:
+                outer, inner = remainder, None
+            elif remainder.extent % open_extent == 0:
+                divided = _divided(remainder, open_extent)
                 if divided is None:
                     return None
                 outer, inner = divided
@@ -48,7 +48,7 @@ def split(layout: BlockLayout, dims: tuple[int, ...]) -> tuple[BlockLayout, tupl
             pieces.append(len(axes))
             axes.append(outer)
             owners.append(owner)
-            rest = inner
+            remainder = inner
     order = [place for number in layout.order for place in order_of[number]]
     cut_places = tuple(place for place in order if axes[place].coordinates > 1)
     return BlockLayout(axes=tuple(axes), order=cut_places, share=layout.share), tuple(owners)

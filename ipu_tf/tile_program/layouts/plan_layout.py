@@ -56,10 +56,10 @@ def dimensions_layout(
             return None
         axes += axes_of_dimension
         names += splits
-    ranked = shape.part_order
-    order = sorted(range(len(axes)), key=lambda place: ranked.index(names[place]))
+    ranks = shape.part_order
+    order = sorted(range(len(axes)), key=lambda place: ranks.index(names[place]))
     copies = plan.tiles // math.prod(axis.coordinates for axis in axes)
-    block_bytes = math.prod(axis.held for axis in axes) * DTYPE_BYTES[shape.dtype]
+    block_bytes = math.prod(axis.most_elements for axis in axes) * DTYPE_BYTES[shape.dtype]
     most = ceil_div(block_bytes, _LEAST_PIECE_BYTES[side])
     return blocks(axes, order=order, share=max(1, min(copies, most)))
 

@@ -13,10 +13,10 @@ from ipu_tf.tile_program.layouts.layout_views import split
 from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.messages import (
     held_extents,
-    pieces_met,
+    piece_overlaps,
     row_major_block,
-    runs_met,
-    unknown_met,
+    run_overlaps,
+    unknown_overlaps,
 )
 from ipu_tf.tile_program.traffic import NOTHING, collect, met_by, move, to_all
 
@@ -146,7 +146,7 @@ def test_what_is_aligned_is_on_the_same_tiles_and_all_else_is_exchanged(one, oth
 def test_pieces_that_meet_are_counted(source, wanted):
     mine, theirs = tiles_of(source), tiles_of(wanted)
     met = max(len(set(mine[theirs == tile])) for tile in set(theirs))
-    counted = pieces_met(source.blocks, wanted.blocks)
+    counted = piece_overlaps(source.blocks, wanted.blocks)
     dims = (4, 6)
     along = split(source.blocks, dims) is not None and split(wanted.blocks, dims) is not None
     if along and source.blocks.share == wanted.blocks.share == 1:
@@ -158,11 +158,11 @@ def test_tiles_that_share_a_block_hold_parts_of_what_is_wanted():
     shared = blocks([Axis(extent=8, parts=2), Axis(extent=6)], share=4)
     rows = blocks([Axis(extent=8, parts=8), Axis(extent=6)])
     # A row is all that one of four tiles has of its block; a block is what four tiles have.
-    assert pieces_met(shared, rows) == 1
-    assert pieces_met(shared, blocks([Axis(extent=8, parts=2), Axis(extent=6)])) == 4
+    assert piece_overlaps(shared, rows) == 1
+    assert piece_overlaps(shared, blocks([Axis(extent=8, parts=2), Axis(extent=6)])) == 4
     columns = blocks([Axis(extent=8, parts=2), Axis(extent=6, parts=6)])
-    assert pieces_met(shared, columns) == 4
-    assert pieces_met(columns, shared) == 6
+    assert piece_overlaps(shared, columns) == 4
+    assert piece_overlaps(columns, shared) == 6
 
 
 def test_readers_of_a_block_get_every_piece_once():
@@ -171,7 +171,7 @@ def test_readers_of_a_block_get_every_piece_once():
     source = Placement(elements=48, element_bytes=4, tiles=home.tiles, layout=home)
     assert (met_by(source, wanted).received, met_by(source, wanted).sent) == (4, 1)
     named = Placement(elements=48, element_bytes=4, tiles=9, layout="a name")
-    assert met_by(named, wanted).received == unknown_met(9) == 3
+    assert met_by(named, wanted).received == unknown_overlaps(9) == 3
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_readers_of_a_block_get_every_piece_once():
     ],
 )
 def test_runs_meet_even_pieces(piece, dims, block, met):
-    assert runs_met(piece, dims, block) == met
+    assert run_overlaps(piece, dims, block) == met
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from ipu_tf.planner.shapes import OpShape
 from ipu_tf.tile_program.layouts.footprint import Footprint
 from ipu_tf.tile_program.layouts.layout import BlockLayout, Layout
 from ipu_tf.tile_program.layouts.placement import Placement
-from ipu_tf.tile_program.messages import common_run, unknown_met
+from ipu_tf.tile_program.messages import common_run, unknown_overlaps
 from ipu_tf.tile_program.steps import exchange_cycles, supersteps
 from ipu_tf.tile_program.tile_work import PlanWork
 from ipu_tf.tile_program.traffic import NOTHING, Traffic, met_by, move
@@ -62,7 +62,7 @@ def contraction(
         source_array = operand_array(instruction, number, context)
         layout = plan_layout(instruction, source_array, _SIDES[number], shape, plan)
         home = _home(operand, layout, min(plan.tiles, context.target.tiles))
-        operand_traffic = _fetched(move(operand, home), number, shape)
+        operand_traffic = _without_skips(move(operand, home), number, shape)
         if number in transposed and transposed[number].by_elements:
             operand_traffic = dataclasses.replace(operand_traffic, rearranged_cycles=0)
         elif operand_traffic.rearranged_cycles and _is_viewed(number, shape, plan):
@@ -95,9 +95,9 @@ def planned(instruction: Instruction, context: LoweringContext) -> tuple[OpShape
     A tile op may count rows or columns of one product as factors of a batch.
     """
     shape = _shape(instruction, context)
-    executed = context.plans.get(instruction.op_name)
-    if executed is not None and _is_same_work(executed[0], shape):
-        return executed
+    tile_op_plan = context.plans.get(instruction.op_name)
+    if tile_op_plan is not None and _is_same_work(tile_op_plan[0], shape):
+        return tile_op_plan
     return shape, plan_of(shape, context.options)
 
 
@@ -157,7 +157,7 @@ def _is_viewed(number: int, shape: OpShape, plan: Plan) -> bool:
     return bool(is_viewed(shape, _tile_parts(plan, shared_by)))
 
 
-def _fetched(traffic: Traffic, number: int, shape: OpShape) -> Traffic:
+def _without_skips(traffic: Traffic, number: int, shape: OpShape) -> Traffic:
     """Returns the traffic of an operand without the pixels that strided windows skip.
 
     Pieces of skipped and of read pixels are the same: messages do not become fewer.
@@ -185,14 +185,16 @@ def _operand_messages(
     """
     blocks = home.blocks
     if blocks is None:
-        messages = Traffic(received=unknown_met(operand.tiles), sent=unknown_met(home.tiles))
+        messages = Traffic(
+            received=unknown_overlaps(operand.tiles), sent=unknown_overlaps(home.tiles)
+        )
     else:
         messages = met_by(operand, dataclasses.replace(blocks, share=1))
     if number:
         return messages
-    blocks_met, ratio = shape.halo(largest_block(shape, plan.splits, plan.grain))
-    wider = math.ceil(messages.received * ratio) + blocks_met - 1
-    return dataclasses.replace(messages, received=min(messages.received * blocks_met, wider))
+    halo_blocks, ratio = shape.halo(largest_block(shape, plan.splits, plan.grain))
+    wider = math.ceil(messages.received * ratio) + halo_blocks - 1
+    return dataclasses.replace(messages, received=min(messages.received * halo_blocks, wider))
 
 
 def _partial_messages(shape: OpShape, plan: Plan) -> Traffic:

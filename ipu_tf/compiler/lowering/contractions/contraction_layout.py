@@ -63,7 +63,7 @@ def _dimensions(
     """
     if shape.family == "matmul":
         numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
-        dimensions = _joined(array.dims, _dot_splits(numbers, array.dims, side, shape))
+        dimensions = _plan_dimensions(array.dims, _dot_splits(numbers, array.dims, side, shape))
     else:
         dimensions = _conv_dimensions(instruction, array.dims, side, shape)
     names = [name for _, splits in dimensions for name in splits]
@@ -81,7 +81,7 @@ def _dot_splits(
     """Returns the split of every dimension of a dot's operand or result."""
     if side == "result":
         extents = {name: shape.extents[name] for name in ("batch", "rows", "columns")}
-        return _counted(dims, extents)
+        return _extent_names(dims, extents)
     if side == "left":
         batch, summed, free = numbers.lhs_batch, numbers.lhs_contracting, "rows"
     else:
@@ -92,7 +92,7 @@ def _dot_splits(
     ]
 
 
-def _counted(dims: Sequence[int], extents: Mapping[str, int]) -> list[str]:
+def _extent_names(dims: Sequence[int], extents: Mapping[str, int]) -> list[str]:
     """Returns the extent of each dimension: dimensions fill up one extent after the other."""
     names = list(extents)
     names_by_extent, covered_extent = [], 1
@@ -105,7 +105,7 @@ def _counted(dims: Sequence[int], extents: Mapping[str, int]) -> list[str]:
     return names_by_extent
 
 
-def _joined(dims: Sequence[int], splits: Sequence[str]) -> tuple[PlanDimension, ...]:
+def _plan_dimensions(dims: Sequence[int], splits: Sequence[str]) -> tuple[PlanDimension, ...]:
     """Returns dimensions with neighbours of one split joined, without those of one element."""
     dimensions: list[PlanDimension] = []
     for extent, name in zip(dims, splits, strict=True):

@@ -28,7 +28,7 @@ from ipu_tf.machine.cost import ceil_div
 from ipu_tf.planner.shapes import ConvShape, MatMulShape
 from ipu_tf.planner.windows import window_extent, window_span
 
-_PLANNED = {"f32": "float32", "f16": "float16", "f8e4m3": "float8", "f8e5m2": "float8"}
+_PLAN_DTYPES = {"f32": "float32", "f16": "float16", "f8e4m3": "float8", "f8e5m2": "float8"}
 """Types that tiles multiply, by HLO's names."""
 
 _SPATIAL = 2
@@ -41,13 +41,13 @@ def dtype_of(instruction: Instruction, operand: Array) -> str:
     Raises:
         LoweringError: Tiles have no such products.
     """
-    if operand.dtype not in _PLANNED:
+    if operand.dtype not in _PLAN_DTYPES:
         raise LoweringError(
             instruction,
-            f"tiles multiply matrices of {', '.join(_PLANNED)}, not of {operand.dtype}; cast the "
-            "operands.",
+            f"tiles multiply matrices of {', '.join(_PLAN_DTYPES)}, not of {operand.dtype}; cast "
+            "the operands.",
         )
-    return _PLANNED[operand.dtype]
+    return _PLAN_DTYPES[operand.dtype]
 
 
 def dot_shape(instruction: Instruction, left: Array, right: Array) -> MatMulShape:
@@ -124,7 +124,7 @@ def conv_shape(instruction: Instruction, left: Array, right: Array, result: Arra
     Raises:
         LoweringError: It has more of them, or combines strides with holes in its input.
     """
-    convolution = _written(instruction, left, right, result)
+    convolution = _extents_of_attributes(instruction, left, right, result)
     has_holes = any(axis.window.base_dilation > 1 for axis in convolution.axes)
     has_strides = any(axis.window.stride > 1 for axis in convolution.axes)
     if has_holes and has_strides:
@@ -138,7 +138,7 @@ def conv_shape(instruction: Instruction, left: Array, right: Array, result: Arra
     return _forward(convolution)
 
 
-def _written(
+def _extents_of_attributes(
     instruction: Instruction, left: Array, right: Array, result: Array
 ) -> _ConvolutionExtents:
     numbers: ConvolutionDimensions = instruction.attributes["convolution_dimension_numbers"]
@@ -188,7 +188,7 @@ def _forward_geometry(axis: _Axis) -> _Geometry:
     window = axis.window
     low, high = window.padding_low, window.padding_high
     size = axis.size + min(low, 0) + min(high, 0)
-    return _fitted(
+    return _fit(
         in_size=size,
         kernel=axis.taps,
         out_size=axis.positions,
@@ -222,7 +222,7 @@ def _input_gradient(convolution: _ConvolutionExtents) -> ConvShape:
 def _gradient_geometry(axis: _Axis) -> _Geometry:
     window = axis.window
     reach = window_span(1, axis.taps, stride=1, dilation=window.window_dilation)
-    return _fitted(
+    return _fit(
         in_size=axis.positions,
         kernel=axis.taps,
         out_size=axis.size,
@@ -254,7 +254,7 @@ def _filter_gradient(convolution: _ConvolutionExtents) -> ConvShape:
 
 def _filter_geometry(axis: _Axis) -> _Geometry:
     window = axis.window
-    return _fitted(
+    return _fit(
         in_size=axis.size + min(window.padding_low, 0),
         kernel=axis.positions,
         out_size=axis.taps,
@@ -264,7 +264,7 @@ def _filter_geometry(axis: _Axis) -> _Geometry:
     )
 
 
-def _fitted(
+def _fit(
     *, in_size: int, kernel: int, out_size: int, stride: int, dilation: int, padding_low: int
 ) -> _Geometry:
     """Returns a geometry whose padding at the end, or whose end, fits the output.

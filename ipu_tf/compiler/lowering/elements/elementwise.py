@@ -204,13 +204,13 @@ def views_inside(
     ]
 
 
-def broadcast_view(instruction: Instruction, operand: Placement, stored: Placement) -> Placement:
+def broadcast_view(instruction: Instruction, operand: Placement, storage: Placement) -> Placement:
     """Returns the placement of a broadcast: a view of the operand, in which elements repeat.
 
     Args:
         instruction: The broadcast.
         operand: The placement of its operand.
-        stored: The placement of its result if it were stored.
+        storage: The placement of its result if it were stored.
     """
     result = array_of(instruction)
     dimensions = instruction.attributes["dimensions"]
@@ -218,9 +218,9 @@ def broadcast_view(instruction: Instruction, operand: Placement, stored: Placeme
     return Placement(
         elements=result.elements,
         element_bytes=operand.element_bytes,
-        first_tile=stored.first_tile,
-        tiles=stored.tiles,
-        layout=stored.layout,
+        first_tile=storage.first_tile,
+        tiles=storage.tiles,
+        layout=storage.layout,
         repeats=operand.repeats or operand,
         # A broadcast of a broadcast only knows its distinct elements.
         pattern=pattern if operand.repeats is None else (),

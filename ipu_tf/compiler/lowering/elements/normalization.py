@@ -81,7 +81,7 @@ class _Norm:
             opcode, self.where.tile_elements, self._held_from(first), *self._machine
         )
 
-    def joined(self, opcode: str) -> Vertex:
+    def pairwise(self, opcode: str) -> Vertex:
         """Returns the vertex of an operation on two tensors."""
         return vertex_costs.elementwise(opcode, self.where.tile_elements, *self._machine)
 
@@ -109,16 +109,16 @@ class _Norm:
             self.parameter("multiply"),
             self.copied(),
             self.statistic("multiply"),
-            self.joined("add"),
+            self.pairwise("add"),
             self.statistic("add"),
             self.statistic("multiply in place"),
         ]
 
     def temporaries(self, count: int) -> tuple[Footprint, ...]:
         """Returns the memory of so many tensors that last as long as the instruction."""
-        own = self.where.footprint
-        size = count * own.tile_bytes
-        return (Footprint(first_tile=own.first_tile, tiles=own.tiles, tile_bytes=size),)
+        footprint = self.where.footprint
+        size = count * footprint.tile_bytes
+        return (Footprint(first_tile=footprint.first_tile, tiles=footprint.tiles, tile_bytes=size),)
 
     def stages(self, vertices: Sequence[Vertex], traffic: Traffic = NOTHING) -> list[ComputeStage]:
         """Returns a stage of every vertex, the first of which waits for values of others."""
@@ -169,7 +169,7 @@ def norm_sum(
         if instruction.attributes["whitens"]:
             views, whitened = views_inside(body, operands, norm.where), norm.whitened()
         traffic = sum((move(view, norm.where) for view in views), NOTHING)
-        stages = norm.stages([*whitened, norm.joined("multiply")], traffic)
+        stages = norm.stages([*whitened, norm.pairwise("multiply")], traffic)
         scratch = norm.temporaries(2)
     summed, placement = reduction_stages(reduction, operands[:1], context)
     return lower_stages(
@@ -209,12 +209,12 @@ def batch_norm(
     norm = _Norm(
         where=operands[0].stored, array=array, kept_dimensions=(feature,), target=context.target
     )
-    others = tuple(axis for axis in range(len(array.dims)) if axis != feature)
-    reduction = Reduction(operand=array, dimensions=others)
+    reduction_axes = tuple(axis for axis in range(len(array.dims)) if axis != feature)
+    reduction = Reduction(operand=array, dimensions=reduction_axes)
     is_gradient = instruction.opcode == "batch-norm-grad"
     stages: list[ComputeStage] = []
     if is_gradient:
-        vertices = [*norm.whitened(), norm.joined("multiply")]
+        vertices = [*norm.whitened(), norm.pairwise("multiply")]
         stages += norm.stages(vertices, move(operands[-1], norm.where))
     per_feature = spread(reduction.result, context)
     for _ in range(_REDUCTIONS[instruction.opcode]):

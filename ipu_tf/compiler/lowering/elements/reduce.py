@@ -88,11 +88,11 @@ def reduction_stages(
     reduction: Reduction, operands: Sequence[Placement], context: LoweringContext
 ) -> tuple[tuple[ComputeStage, ...], Placement]:
     """Returns the cheapest stages of a reduction, and the placement of its result."""
-    own = operands[0].stored
-    candidates = [_stages(reduction, operands, own, context)]
-    elements, size = own.elements, own.element_bytes
+    placement = operands[0].stored
+    candidates = [_stages(reduction, operands, placement, context)]
+    elements, size = placement.elements, placement.element_bytes
     even_tiles = spread_tiles(elements, size, context.target.tiles)
-    if even_tiles >= _BADLY_SPREAD * own.tiles:
+    if even_tiles >= _BADLY_SPREAD * placement.tiles:
         even = on_tiles(reduction.operand, even_tiles, context)
         candidates.append(_stages(reduction, operands, even, context))
     return min(candidates, key=lambda candidate: _cycles(candidate[0], context.target))
@@ -127,14 +127,14 @@ def _stages(
     partials = ceil_div(where.tiles * local_outputs, outputs)
     if partials <= 1:
         return tuple(stages), _in_place(reduction, where)
-    return _joined(reduction, stages, partials, local_outputs, context)
+    return _with_stages_of_partials(reduction, stages, partials, local_outputs, context)
 
 
 def _in_place(reduction: Reduction, where: Placement) -> Placement:
     """Returns the placement of results whose operands are all on the result's tile."""
     elements = reduction.result.elements
-    own = where.blocks
-    blocks = reduced(own, reduction.operand.dims, reduction.dimensions) if own else None
+    layout = where.blocks
+    blocks = reduced(layout, reduction.operand.dims, reduction.dimensions) if layout else None
     tiles = blocks.tiles if blocks else max(1, min(where.tiles, elements))
     return Placement(
         elements=elements,
@@ -145,7 +145,7 @@ def _in_place(reduction: Reduction, where: Placement) -> Placement:
     )
 
 
-def _joined(
+def _with_stages_of_partials(
     reduction: Reduction,
     stages: list[ComputeStage],
     partials: int,
@@ -169,15 +169,15 @@ def _joined(
         is_last = number == len(plan) - 1
         partial = result if is_last else Array(dtype, (stage.tiles * stage.outputs,))
         placement = on_tiles(partial, stage.tiles, context)
-        received = stage.outputs * stage.depth
+        elements = stage.outputs * stage.depth
         stages.append(
             ComputeStage(
                 name="reduce partials",
                 where=placement,
                 traffic=Traffic(
-                    received_bytes=received * size,
+                    received_bytes=elements * size,
                     sent_bytes=sent_outputs * size,
-                    total_bytes=received * size * stage.tiles,
+                    total_bytes=elements * size * stage.tiles,
                     received=stage.depth,
                     sent=ceil_div(sent_outputs, stage.outputs),
                 ),

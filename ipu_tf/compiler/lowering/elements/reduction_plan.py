@@ -104,9 +104,9 @@ def _cycles(
 ) -> Counts:
     """Returns the cycles of stages: sync, exchange, reduction of received values."""
     size = vertices.dtype_bytes(dtype) * operands
-    received = as_counts(outputs) * depth * size
+    receive_bytes = as_counts(outputs) * depth * size
     exchange_cycles = exchange.phase_cycles(
-        received, target, sent_bytes=as_counts(sent_outputs) * size
+        receive_bytes, target, sent_bytes=as_counts(sent_outputs) * size
     )
     vertex = vertices.reduce(outputs, depth, dtype, target, interleaved=True, operands=operands)
     return np.asarray(exchange_cycles + vertex.cycles + target.sync_cycles)

@@ -181,9 +181,9 @@ def _copies(source: Placement, block_bytes: int, parts: int, tiles: int) -> Traf
 def _indices(indices: Placement, access: TableAccess) -> Traffic:
     """Returns the traffic that gives every tile the indices of its group."""
     plan = access.plan
-    own = ceil_div(indices.elements, plan.lookup_parts)
-    traffic = collect(indices, received_elements=own, tiles=plan.tiles)
-    listeners = ceil_div((indices.repeats or indices).tile_elements, max(1, own)) + 1
+    group_indices = ceil_div(indices.elements, plan.lookup_parts)
+    traffic = collect(indices, received_elements=group_indices, tiles=plan.tiles)
+    listeners = ceil_div((indices.repeats or indices).tile_elements, max(1, group_indices)) + 1
     return dataclasses.replace(traffic, sent=min(traffic.sent, listeners))
 
 
@@ -194,13 +194,13 @@ def _all_to_all(stage: TableStage, sent_bytes: int) -> Traffic:
         stage: The stage that receives them.
         sent_bytes: Bytes of the results of a tile.
     """
-    received, pieces = int(stage.received_bytes), int(stage.pieces)
-    if not received:
+    receive_bytes, pieces = int(stage.received_bytes), int(stage.pieces)
+    if not receive_bytes:
         return NOTHING
     return Traffic(
-        received_bytes=received,
-        sent_bytes=min(int(sent_bytes), received),
-        total_bytes=received * int(stage.tiles),
+        received_bytes=receive_bytes,
+        sent_bytes=min(int(sent_bytes), receive_bytes),
+        total_bytes=receive_bytes * int(stage.tiles),
         received=pieces,
         sent=pieces,
     )

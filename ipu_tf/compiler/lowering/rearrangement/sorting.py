@@ -59,17 +59,17 @@ def _sort_stages(
         tiles=max(1, min(tiles, keys.elements)),
         layout=f"rows of {row} on {row_tiles}",
     )
-    own = vertices.sort(share, keys.dtype, target, values=values)
+    sort = vertices.sort(share, keys.dtype, target, values=values)
     stages = [
         ComputeStage(
             name="sort on tile",
             where=where,
             traffic=sum((move(operand, where) for operand in operands), NOTHING),
-            vertex=own,
+            vertex=sort,
             times=1,
         )
     ]
-    stages += [ComputeStage(name="sort on tile", where=where, vertex=own, times=rows_on_tile - 1)]
+    stages += [ComputeStage(name="sort on tile", where=where, vertex=sort, times=rows_on_tile - 1)]
     levels = row_tiles.bit_length() - 1
     moved_bytes = rows_on_tile * share * sum(operand.element_bytes for operand in operands)
     stages.append(
@@ -123,15 +123,13 @@ def top_k(
             elements=rows * row_tiles * k, element_bytes=pair_bytes, tiles=where.tiles
         )
         own_rows = ceil_div(rows, last.tiles)
-        candidates_received = own_rows * row_tiles * k
+        candidates_of_tile = own_rows * row_tiles * k
         stages.append(
             ComputeStage(
                 name="largest of shares",
                 where=last,
-                traffic=collect(
-                    candidates, received_elements=candidates_received, tiles=last.tiles
-                ),
-                vertex=vertices.top_k(candidates_received, own_rows * k, keys.dtype, target),
+                traffic=collect(candidates, received_elements=candidates_of_tile, tiles=last.tiles),
+                vertex=vertices.top_k(candidates_of_tile, own_rows * k, keys.dtype, target),
             )
         )
     return lower_stages(stages, tuple(like(last, array) for array in results), target)

@@ -140,7 +140,7 @@ def _sum_stages(
         split.row_parts * as_counts(split.column_parts),
     )
     depth = np.ceil(np.sqrt(groups)).astype(np.int64)
-    left = ceil_div(groups, depth)
+    partials = ceil_div(groups, depth)
     sums, firsts = _piece(block, groups, shape), _piece(block, depth, shape)
 
     def stage(elements: Count, deep: Count, tiles: Count) -> TableStage:
@@ -153,13 +153,13 @@ def _sum_stages(
         )
 
     tiles = blocks * ceil_div(block, np.maximum(1, sums))
-    first = stage(firsts, depth, blocks * left * ceil_div(block, np.maximum(1, firsts)))
-    last = stage(sums, left, tiles)
+    first = stage(firsts, depth, blocks * partials * ceil_div(block, np.maximum(1, firsts)))
+    last = stage(sums, partials, tiles)
     at_once = stage(sums, groups, tiles)
     staged = stage_cycles([first, last], target) < stage_cycles([at_once], target)
     return (
         stage(np.where(staged, firsts, 0), depth, first.tiles),
-        stage(sums, np.where(staged, left, groups), tiles),
+        stage(sums, np.where(staged, partials, groups), tiles),
         sums,
     )
 

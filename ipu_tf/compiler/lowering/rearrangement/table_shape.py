@@ -107,8 +107,8 @@ def temporary_bytes(shape: TableShape, split: TableSplit) -> Count:
     """Returns the bytes that a look-up or an update takes on the busiest tile besides the table."""
     part = part_of(shape, split)
     copy_bytes = np.where(np.asarray(split.lookup_parts) > 1, part.block_bytes, 0)
-    many = np.asarray(split.row_parts) > 1
-    collected = split.row_parts * part.answers * part.columns * shape.element_bytes
-    answer_bytes = np.where(many, part.found_bytes + collected, 0)
-    update_bytes = 2 * copy_bytes + np.where(many, part.found_bytes, 0)
+    has_row_parts = np.asarray(split.row_parts) > 1
+    part_bytes = split.row_parts * part.answers * part.columns * shape.element_bytes
+    answer_bytes = np.where(has_row_parts, part.found_bytes + part_bytes, 0)
+    update_bytes = 2 * copy_bytes + np.where(has_row_parts, part.found_bytes, 0)
     return np.maximum(copy_bytes + answer_bytes, update_bytes) + part.lookups * INDEX_BYTES

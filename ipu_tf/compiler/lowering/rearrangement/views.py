@@ -67,16 +67,16 @@ def reverse(
 ) -> LoweredInstruction:
     """Lowers a reversal: a view in another order; a second reversal restores the first order."""
     dims = array_of(instruction).dims
-    turned = [axis for axis in instruction.attributes["dimensions"] if dims[axis] > 1]
-    if not turned:
+    axes = [axis for axis in instruction.attributes["dimensions"] if dims[axis] > 1]
+    if not axes:
         return view(operands[0])
-    own = operands[0].blocks
-    if own is not None and keeps_reversed(own, dims, turned):
+    blocks_in_place = operands[0].blocks
+    if blocks_in_place is not None and keeps_reversed(blocks_in_place, dims, axes):
         return view(operands[0])
-    how = f"reversed {turned} of {_written(dims)}"
+    how = f"reversed {axes} of {_extents(dims)}"
     blocks = operands[0].cut
-    turned_layout = layout_view(operands[0].layout, how, undone_by=how, cut=blocks)
-    return view(dataclasses.replace(operands[0], layout=turned_layout))
+    layout = layout_view(operands[0].layout, how, undone_by=how, cut=blocks)
+    return view(dataclasses.replace(operands[0], layout=layout))
 
 
 def _transposed(operand: Placement, dims: Sequence[int], permutation: Sequence[int]) -> Placement:
@@ -93,22 +93,22 @@ def _transposed(operand: Placement, dims: Sequence[int], permutation: Sequence[i
         pattern = ()
     if axes == order:
         return dataclasses.replace(operand, pattern=pattern)
-    own = operand.cut
-    blocks = transposed(own, dims, permutation) if own is not None else None
+    cut = operand.cut
+    blocks = transposed(cut, dims, permutation) if cut is not None else None
     if blocks is not None and blocks.share == 1 and operand.blocks is not None:
         return dataclasses.replace(operand, layout=blocks, tiles=blocks.tiles, pattern=pattern)
     ranks = [order.index(axis) for axis in axes]
     back = [ranks.index(axis) for axis in range(len(ranks))]
     layout = layout_view(
         operand.layout,
-        f"transposed {_written([dims[axis] for axis in order])}:{ranks}",
-        undone_by=f"transposed {_written([dims[axis] for axis in axes])}:{back}",
+        f"transposed {_extents([dims[axis] for axis in order])}:{ranks}",
+        undone_by=f"transposed {_extents([dims[axis] for axis in axes])}:{back}",
         cut=blocks,
     )
     return dataclasses.replace(operand, layout=layout, pattern=pattern)
 
 
-def _written(dims: Sequence[int]) -> str:
+def _extents(dims: Sequence[int]) -> str:
     return "x".join(map(str, dims))
 
 
@@ -160,7 +160,7 @@ def slice_(
         )
     )
     ranges = ",".join(f"{d.start}:{d.limit}:{d.stride}" for d in slices)
-    layout = layout_view(operand.layout, f"slice {ranges} of {_written(dims)}")
+    layout = layout_view(operand.layout, f"slice {ranges} of {_extents(dims)}")
     first, tiles = operand.first_tile, max(1, min(operand.tiles, result.elements))
     if is_run:
         begin = slices[outer].start * product(dims[outer + 1 :])
