@@ -56,18 +56,25 @@ class Chain:
         self.add(f"x{n}", "multiply", f"t{n}", f"w{n}", op=f"{tape}/Mul", layer=f"b{n}")
         return self.add(f"g{n}", "add", f"x{n}", behind, op=f"AddN_{n}")
 
-    def update(self, n):
-        """Adds the update of a block's weight."""
-        self.add(f"s{n}", "multiply", f"d{n}", "rate", op=f"sgd/mul_{2 * n}", layer="sgd")
-        return self.add(f"u{n}", "subtract", f"w{n}", f"s{n}", op=f"sgd/sub_{n}", layer="sgd")
+    def weights(self, n):
+        """The weights of a block in the order of the parameters."""
+        return "w"
+
+    def update(self, n, weight):
+        """Adds the update of a weight of a block."""
+        gradient = {"w": f"d{n}", "v": f"e{n}"}[weight]
+        one = f"{weight}{n}"
+        self.add(f"s{one}", "multiply", gradient, "rate", op=f"sgd/mul_{2 * n}", layer="sgd")
+        return self.add(f"u{one}", "subtract", one, f"s{one}", op=f"sgd/sub_{n}", layer="sgd")
 
     def step(self):
         parameters = [Parameter(name="x", role="input"), Parameter(name="rate", role="state")]
-        for number, name in enumerate(["x", "rate", *(f"w{n}" for n in self.blocks)]):
+        weights = [(n, weight) for n in self.blocks for weight in self.weights(n)]
+        for number, name in enumerate(["x", "rate", *(f"{weight}{n}" for n, weight in weights)]):
             self.add(name, "parameter", parameter_number=number)
         parameters += [
-            Parameter(name=f"b{n}/w", role="weight", layer=f"b{n}", updated_by=1 + place)
-            for place, n in enumerate(self.blocks)
+            Parameter(name=f"b{n}/{weight}", role="weight", layer=f"b{n}", updated_by=1 + place)
+            for place, (n, weight) in enumerate(weights)
         ]
         values = ["x"]
         for n in self.blocks:
@@ -76,7 +83,7 @@ class Chain:
         gradient = self.add("back", "negate", values[-1], op="gradient_tape/Neg", layer="loss")
         for n, before in reversed(list(zip(self.blocks, values, strict=False))):
             gradient = self.backward(n, before, gradient)
-        results = ["loss", *(self.update(n) for n in self.blocks)]
+        results = ["loss", *(self.update(n, weight) for n, weight in weights)]
         self.add("root", "tuple", *results)
         root = self.instructions.pop()
         types = TupleType((F4,) * len(results))
@@ -115,9 +122,25 @@ def read(module):
     ]
 
 
-def test_the_step_is_that_of_a_trace_of_all_blocks():
-    whole = dead_code.run(Chain(range(COUNT)).step().module)
-    longer = lengthened_chain().module
+class WithParametersInAnyOrder(Chain):
+    """Blocks tanh(w * x) + v, one of which has its parameters in another order."""
+
+    def weights(self, n):
+        return "vw" if n == 1 else "wv"
+
+    def forward(self, n, before):
+        name = super().forward(n, before)
+        return self.add(f"z{n}", "add", name, f"v{n}", op=f"net/b{n}_1/AddV2", layer=f"b{n}")
+
+    def backward(self, n, before, behind):
+        self.add(f"e{n}", "negate", behind, op=f"gradient_tape/net/b{n}_1/Neg", layer=f"b{n}")
+        return super().backward(n, before, behind)
+
+
+@pytest.mark.parametrize("kind", [Chain, WithParametersInAnyOrder])
+def test_the_step_is_that_of_a_trace_of_all_blocks(kind):
+    whole = dead_code.run(kind(range(COUNT)).step().module)
+    longer = lengthened_chain(kind).module
     verify(longer)
     assert read(longer) == read(whole)
     assert longer.parameters == whole.parameters
@@ -126,13 +149,13 @@ def test_the_step_is_that_of_a_trace_of_all_blocks():
 class WithGlobalNorm(Chain):
     """Scales every gradient by what comes of all of them."""
 
-    def update(self, n):
+    def update(self, n, weight):
         if n == self.blocks[0]:
             self.names["norm"] = self.names["rate"]
             for other in self.blocks:
                 self.add("norm", "add", "norm", f"d{other}", op="sgd/norm", layer="sgd")
             self.names["rate"] = self.names["norm"]
-        return super().update(n)
+        return super().update(n, weight)
 
 
 class WithFarReads(Chain):
