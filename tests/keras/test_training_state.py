@@ -116,6 +116,9 @@ def test_options_have_the_names_of_the_vendors_private_attributes(strategy):
     with strategy.scope():
         model = compile_model(sequential())
         assert not model._is_pipelined()
+        assert model._replicated_metric_reduction_method is ReplicatedMetricReductionMethod.MEAN
+        model.set_replication_options()
+        assert model._replicated_metric_reduction_method is ReplicatedMetricReductionMethod.NONE
         model.set_gradient_accumulation_options(4, "mean")
         model.set_pipelining_options(8, [0, 0], True)
         model.set_replication_options("sum")
