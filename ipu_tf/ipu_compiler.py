@@ -138,8 +138,8 @@ class _Compilation:
 
     def _bind(self) -> None:
         tensors, operation = self._context.run(self._call_again)
-        known = [(one.dtype, one.shape) for one in self._outlets]
-        if tensors and [(one.dtype, one.shape) for one in tensors] != known:
+        specs = [(one.dtype, one.shape) for one in self._outlets]
+        if tensors and [(one.dtype, one.shape) for one in tensors] != specs:
             raise RuntimeError(
                 f"The results of '{self._name}' depend on the configured system, but "
                 "ipu_compiler.compile comes before configure_ipu_system: call it after. "
@@ -179,7 +179,7 @@ class _Compilation:
             # Variables are on the host, and what a session runs has no device of that name.
             stack.enter_context(tf.device(None))
             stack.enter_context(tf.variable_creator_scope(self._variables.create))
-            function = trace(self._traced, (specs,), name=self._name)
+            function = trace(self._trace, (specs,), name=self._name)
             number_scopes(self._numbers_after)
             tensors = call_flat(function, [*self._inputs, *function.captured_inputs])
             return list(tensors or ()), tf.compat.v1.get_default_graph().get_operations()[-1]
@@ -199,7 +199,7 @@ class _Compilation:
             if _is_data(part)
         ]
 
-    def _traced(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+    def _trace(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
         if self._graph.seed is not None:  # Each function would count its random operations from 0.
             tf.compat.v1.set_random_seed(self._graph.seed + self._number)
 

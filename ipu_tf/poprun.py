@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ipu_tf import __version__
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.processes.launch.command import DESCRIPTION, launch
-from ipu_tf.processes.launch.options import add_arguments, joined
+from ipu_tf.processes.launch.options import add_arguments, join_words
 
 __all__ = ["main"]
 
@@ -29,7 +29,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"poprun of ipu_tf {__version__}")
     add_arguments(parser)
     try:
-        return launch(parser.parse_args(joined(sys.argv[1:] if words is None else words)))
+        return launch(parser.parse_args(join_words(sys.argv[1:] if words is None else words)))
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return _BAD_INPUT

@@ -6,7 +6,7 @@ import argparse
 
 from ipu_tf.cli.command import Command
 from ipu_tf.processes.launch.command import DESCRIPTION, launch
-from ipu_tf.processes.launch.options import add_arguments, joined
+from ipu_tf.processes.launch.options import add_arguments, join_words
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,5 +24,5 @@ LAUNCH = Command(
     description=DESCRIPTION,
     add_arguments=_add_arguments,
     run=_run,
-    read=joined,
+    read=join_words,
 )

@@ -104,8 +104,8 @@ def _is_of_keras_3(error: BaseException) -> bool:
     """Returns whether Keras 2 lacks a name that Keras 3 has."""
     if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
         name = f"{error.obj.__name__}.{error.name}"
-    elif isinstance(error, ImportError) and (found := _NO_NAME.match(str(error))):
-        name = f"{found[2]}.{found[1]}"
+    elif isinstance(error, ImportError) and (match := _NO_NAME.match(str(error))):
+        name = f"{match[2]}.{match[1]}"
     else:
         name = str(getattr(error, "name", ""))
     path = name.removeprefix(f"{TREE}.")
@@ -120,9 +120,9 @@ def _is_of_tensorflow_1(path: str) -> bool:
     return _is_below(sys.modules["tensorflow"].compat.v1, path)
 
 
-def _is_below(found: object, path: str) -> bool:
+def _is_below(place: object, path: str) -> bool:
     for name in path.split("."):
-        if not hasattr(found, name):
+        if not hasattr(place, name):
             return False
-        found = getattr(found, name)
+        place = getattr(place, name)
     return True

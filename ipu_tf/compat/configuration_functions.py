@@ -47,7 +47,7 @@ _SETTERS = _functions()
 _CREATION = _SETTERS.pop("create_ipu_config")
 """The arguments of `create_ipu_config`."""
 
-_CONVERTED: Mapping[str, Callable[[Any], Any]] = {
+_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
     "auto_select_ipus": lambda ipus: list(ipus) if isinstance(ipus, tuple) else ipus,
     "floating_point_behaviour.esr": lambda esr: (
         StochasticRoundingBehaviour.from_bool(esr) if isinstance(esr, bool) else esr
@@ -62,11 +62,11 @@ _CONVERTED: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _set(
-    config: IPUConfig, function: str, arguments: Mapping[str, _Argument], given: Mapping[str, Any]
+    config: IPUConfig, function: str, arguments: Mapping[str, _Argument], values: Mapping[str, Any]
 ) -> None:
     """Sets the options of a configuration that the given arguments of a function set."""
     idle_names = [
-        name for name in given if not arguments[name][0] and given[name] != arguments[name][1]
+        name for name in values if not arguments[name][0] and values[name] != arguments[name][1]
     ]
     if idle_names:
         _LOG.warning(
@@ -74,11 +74,11 @@ def _set(
             function,
             ", ".join(f"`{name}`" for name in idle_names),
         )
-    for name, value in given.items():
+    for name, value in values.items():
         option = arguments[name][0]
         if not option:
             continue
-        convert = _CONVERTED.get(option)
+        convert = _CONVERSIONS.get(option)
         value = value if convert is None else convert(value)
         if value is not None:
             category, _, attribute = option.rpartition(".")
@@ -124,8 +124,8 @@ def _setter(name: str) -> Callable[..., IPUConfig]:
                 f"`utils.{name}` takes the options that `utils.create_ipu_config` returns. "
                 f"Received: {config!r}."
             )
-        given = {argument: bound.arguments[argument] for argument in arguments}
-        _set(config, name, arguments, given)
+        values = {argument: bound.arguments[argument] for argument in arguments}
+        _set(config, name, arguments, values)
         return config
 
     set_options.__name__ = set_options.__qualname__ = name

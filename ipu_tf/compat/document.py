@@ -40,14 +40,14 @@ def document(page: str) -> str:
 def replaced_methods() -> tuple[Patch, ...]:
     """Returns the methods of others that modules of this package replace, each once."""
     modules = pkgutil.walk_packages(ipu_tf.compat.__path__, f"{ipu_tf.compat.__name__}.")
-    found = (
+    patches = (
         patch
         for module in modules
         for patch in patches_of(importlib.import_module(module.name))
         # Models and optimizers of the IPU have some of these methods, too; those are our own.
         if not getattr(patch.owner, "__module__", patch.owner.__name__).startswith("ipu_tf")
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(patches))
 
 
 def _methods(patches: Iterable[Patch]) -> str:
@@ -72,10 +72,10 @@ def _code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _tables(found: list[NameState]) -> str:
-    modules = groupby(found, key=lambda name: _module(name))
-    sections = (_section(module, tuple(names)) for module, names in modules)
-    return f"{_counts(found)}\n{''.join(sections)}"
+def _tables(names: list[NameState]) -> str:
+    modules = groupby(names, key=lambda name: _module(name))
+    sections = (_section(module, tuple(names_of_module)) for module, names_of_module in modules)
+    return f"{_counts(names)}\n{''.join(sections)}"
 
 
 def _module(name: NameState) -> str:
@@ -85,8 +85,8 @@ def _module(name: NameState) -> str:
     return ".".join(parts[: max(length, 1)])
 
 
-def _counts(found: list[NameState]) -> str:
-    states_of = Counter((name.state, name.listed.priority) for name in found)
+def _counts(names: list[NameState]) -> str:
+    states_of = Counter((name.state, name.listed.priority) for name in names)
     rows = (
         (state.value, *(str(states_of[state, priority]) for priority in "ABC"), str(total))
         for state in State

@@ -67,8 +67,8 @@ class VendorModule(ModuleType):
 
 def existing_homes(short: str, *, tf_keras: bool = False) -> list[ModuleType]:
     """Returns the modules here that have the names of a vendor's module; see `homes`."""
-    found = homes(short, tf_keras=tf_keras)
-    return [importlib.import_module(name) for name in found if _exists(name)]
+    names = homes(short, tf_keras=tf_keras)
+    return [importlib.import_module(name) for name in names if _exists(name)]
 
 
 def _exists(name: str) -> bool:

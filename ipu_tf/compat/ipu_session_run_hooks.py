@@ -41,13 +41,13 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         replication_factor: int = 1,
     ) -> None:
         del feed_name, replication_factor
-        received = f"Received: every_n_iter={every_n_iter!r}, every_n_secs={every_n_secs!r}."
+        arguments = f"Received: every_n_iter={every_n_iter!r}, every_n_secs={every_n_secs!r}."
         if every_n_iter is not None and every_n_secs is not None:
-            raise ValueError(f"Cannot provide both every_n_iter and every_n_secs. {received}")
+            raise ValueError(f"Cannot provide both every_n_iter and every_n_secs. {arguments}")
         has_interval = every_n_iter is not None or every_n_secs is not None
         if not (has_interval or at_end):
             raise ValueError(
-                f"Either every_n_iter, every_n_secs or at_end should be provided. {received}"
+                f"Either every_n_iter, every_n_secs or at_end should be provided. {arguments}"
             )
         self._timer = (
             v1.train.SecondOrStepTimer(every_secs=every_n_secs, every_steps=every_n_iter)

@@ -132,14 +132,14 @@ def short_name(name: str) -> str | None:
     """Returns the short name of a vendor's module, or None for any other module."""
     for root, short in ROOTS.items():
         if name == root or name.startswith(root + "."):
-            found = short + name[len(root) :]
-            return found if found in vendor_modules() else None
+            vendor_name = short + name[len(root) :]
+            return vendor_name if vendor_name in vendor_modules() else None
     return None
 
 
 def current_name(short: str) -> str:
     """Returns a short name with packages of before replaced by today's."""
-    return _replaced(short, _RENAMED) or short
+    return _with_prefix(short, _RENAMED) or short
 
 
 def choose_keras(version: int) -> None:
@@ -164,21 +164,21 @@ def homes(short: str, *, tf_keras: bool = False) -> tuple[str, ...]:
     if short.startswith(f"{GENERATED_OPS}."):
         return (short.replace(GENERATED_OPS, "ipu_tf.compat"),)
     names = dict.fromkeys((short, current_name(short)))
-    mirrored = (_replaced(name, (pair,)) for name in names for pair in _HOMES)
-    found = tuple(filter(None, mirrored))
+    names_here = (_with_prefix(name, (pair,)) for name in names for pair in _HOMES)
+    places = tuple(filter(None, names_here))
     if tf_keras:
-        return tuple(_homes_for_tf_keras(found))
-    return tuple(home for home in found if not home.startswith(_EARLIER_MODELS))
+        return tuple(_homes_for_tf_keras(places))
+    return tuple(home for home in places if not home.startswith(_EARLIER_MODELS))
 
 
-def _homes_for_tf_keras(found: Iterable[str]) -> Iterator[str]:
-    for home in found:
+def _homes_for_tf_keras(homes: Iterable[str]) -> Iterator[str]:
+    for home in homes:
         if home == _MODELS[0]:
             yield _MODELS[1]
-        yield _replaced(home, _FOR_TF_KERAS) or home
+        yield _with_prefix(home, _FOR_TF_KERAS) or home
 
 
-def _replaced(name: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
+def _with_prefix(name: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
     for old, new in pairs:
         if name == old or name.startswith(old + "."):
             return new + name[len(old) :]

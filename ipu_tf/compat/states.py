@@ -86,16 +86,16 @@ def looked_up(name: str) -> object:
     parts = name.split(".")
     modules = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
     module = next(module for module in modules if module in vendor_modules())
-    found: object = importlib.import_module(imported_name(module))
+    place: object = importlib.import_module(imported_name(module))
     for part in parts[module.count(".") + 1 :]:
-        if isinstance(found, Missing):
-            return found
-        if name in REASONS and not hasattr(found, part):
+        if isinstance(place, Missing):
+            return place
+        if name in REASONS and not hasattr(place, part):
             return Missing(name, reason(name))
         # Attributes that the initializer sets are declared in the class.
-        annotations = inspect.get_annotations(found) if isinstance(found, type) else {}
-        found = annotations[part] if part in annotations else getattr(found, part)
-    return found
+        annotations = inspect.get_annotations(place) if isinstance(place, type) else {}
+        place = annotations[part] if part in annotations else getattr(place, part)
+    return place
 
 
 def imported_name(short: str) -> str:

@@ -68,10 +68,10 @@ def limited_methods(
         limit: The most steps of a call.
         within: Limits what callbacks cannot.
     """
-    return {patch: partial(_limited, patch.name, kinds, limit, within) for patch in methods}
+    return {patch: partial(_with_limit, patch.name, kinds, limit, within) for patch in methods}
 
 
-def _limited(
+def _with_limit(
     method: str,
     kinds: tuple[type, type],
     limit: int,
@@ -89,8 +89,8 @@ def _limited(
         # Validation has the callbacks of `fit`, which ends it.
         if _has_own_limit(model) or isinstance(callbacks, callback_list):
             return stock(*bound.args, **bound.kwargs)
-        given = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
-        callbacks = [one for one in given if one is not None]
+        items = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+        callbacks = [one for one in items if one is not None]
         bound.arguments["callbacks"] = [*callbacks, in_keras(StepLimit, callback)(method, limit)]
         with within(model, limit):
             return stock(*bound.args, **bound.kwargs)

@@ -124,11 +124,11 @@ def _progress(name: str, value: str | None) -> str:
 
 
 def _categories(name: str, value: str | None) -> frozenset[SyntheticDataCategory]:
-    known = {category.value: category for category in SyntheticDataCategory}
+    by_name = {category.value: category for category in SyntheticDataCategory}
     words = _str(name, value).lower().split(",")
-    if not set(words) <= set(known):
-        raise _invalid(name, f"a list of {', '.join(known)}, separated by commas", value)
-    return frozenset(known[word] for word in words)
+    if not set(words) <= set(by_name):
+        raise _invalid(name, f"a list of {', '.join(by_name)}, separated by commas", value)
+    return frozenset(by_name[word] for word in words)
 
 
 _PARSERS = {

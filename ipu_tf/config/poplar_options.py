@@ -97,9 +97,9 @@ class PlannerOverrides:
 
     def over(self, defaults: PlannerOptions) -> PlannerOptions:
         """Returns the options where these say nothing, and else these."""
-        given = {name: getattr(self, name) for name in self.__slots__}
+        values = {name: getattr(self, name) for name in self.__slots__}
         return dataclasses.replace(
-            defaults, **{name: value for name, value in given.items() if value is not None}
+            defaults, **{name: value for name, value in values.items() if value is not None}
         )
 
 

@@ -28,6 +28,6 @@ def suggestion(word: str, names: Iterable[str]) -> str:
 
 def _likeness(word: str, name: str) -> float:
     """Returns how alike two dotted names are; ties of the better part go to the whole."""
-    whole = difflib.SequenceMatcher(None, word, name).ratio()
+    full = difflib.SequenceMatcher(None, word, name).ratio()
     last = difflib.SequenceMatcher(None, word.rpartition(".")[2], name.rpartition(".")[2]).ratio()
-    return max(whole, last) + whole / 100.0
+    return max(full, last) + full / 100.0

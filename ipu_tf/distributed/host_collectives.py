@@ -34,7 +34,7 @@ def allgather(value: tf.Tensor, tensor_name: str | None = None) -> tf.Tensor:
     if job is None:
         return tf.identity(value, name=tensor_name)
     _check_numbers(value.dtype, "allgather")
-    found = job
+    instances_of_job = job
 
     def gather(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         rows = np.ascontiguousarray(np.atleast_1d(array))
@@ -44,12 +44,14 @@ def allgather(value: tf.Tensor, tensor_name: str | None = None) -> tf.Tensor:
             dtype=value.dtype.name,
             shape=str(["?", *rows.shape[1:]]),
         )
-        texts = found.all_gather(call, rows.tobytes())
+        texts = instances_of_job.all_gather(call, rows.tobytes())
         return np.concatenate(
             [np.frombuffer(text, rows.dtype).reshape(-1, *rows.shape[1:]) for text in texts]
         )
 
-    return _called(gather, value, [None, *value.shape[1:]] if value.shape.rank else [job.size])
+    return _call_on_host(
+        gather, value, [None, *value.shape[1:]] if value.shape.rank else [job.size]
+    )
 
 
 def allreduce(
@@ -78,7 +80,7 @@ def allreduce(
     if job is None:
         return tf.identity(value, name=tensor_name)
     _check_numbers(value.dtype, "allreduce")
-    found, half = job, value.dtype in _HALVES
+    instances_of_job, half = job, value.dtype in _HALVES
 
     def reduce(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         terms = array.astype(np.float32) if half else array
@@ -89,11 +91,11 @@ def allreduce(
             shape=str(list(array.shape)),
             reduction="add",
         )
-        total = found.all_reduce(call, terms.reshape(1, -1), first=found.rank)
-        mean = total / found.size if name == "MEAN" else total
+        total = instances_of_job.all_reduce(call, terms.reshape(1, -1), first=instances_of_job.rank)
+        mean = total / instances_of_job.size if name == "MEAN" else total
         return mean.astype(array.dtype).reshape(array.shape)
 
-    return _called(reduce, value, value.shape)
+    return _call_on_host(reduce, value, value.shape)
 
 
 def broadcast(value: tf.Tensor, root_rank: int = 0, tensor_name: str | None = None) -> tf.Tensor:
@@ -140,10 +142,10 @@ def sent(value: tf.Tensor, job: Communicator, root: int, name: str) -> tf.Tensor
             dtype=value.dtype.name,
             shape=str(list(np.shape(array))),
         )
-        received = TensorProto.FromString(job.broadcast(call, message, root))
-        return tf.make_ndarray(received)
+        proto = TensorProto.FromString(job.broadcast(call, message, root))
+        return tf.make_ndarray(proto)
 
-    return _called(send, value, value.shape)
+    return _call_on_host(send, value, value.shape)
 
 
 def _of_host(value: Any, name: str) -> tuple[tf.Tensor, Communicator | None]:
@@ -164,7 +166,7 @@ def _check_numbers(dtype: tf.DType, name: str) -> None:
         )
 
 
-def _called(function: Callable[[Any], Any], value: tf.Tensor, shape: Any) -> tf.Tensor:
+def _call_on_host(function: Callable[[Any], Any], value: tf.Tensor, shape: Any) -> tf.Tensor:
     """Returns what a function of a NumPy array returns; in a graph, whenever it runs."""
     if not tf.is_symbolic_tensor(value):
         return tf.constant(function(value.numpy()), value.dtype)

@@ -59,9 +59,9 @@ class _PopDistExtended(IPUExtendedV1):
         Raises:
             ValueError: The reduction is another.
         """
-        found = super().reduced(reduce_op, value)
+        result = super().reduced(reduce_op, value)
         if instances().count == 1 or scopes.runs_on_ipu() or replica_context.current() is not None:
-            return found
+            return result
         op = tf.distribute.ReduceOp(reduce_op)
         return tf.nest.map_structure(
             lambda leaf: host_collectives.allreduce(leaf, op, "reduce of a strategy"), value
@@ -69,11 +69,11 @@ class _PopDistExtended(IPUExtendedV1):
 
     def _experimental_distribute_dataset(self, dataset: Any, options: Any) -> Any:
         """Returns the batches of the replicas here, if Keras or a script gives a dataset."""
-        found = super()._experimental_distribute_dataset(dataset, options)
+        data = super()._experimental_distribute_dataset(dataset, options)
         # Without the extensions stock Keras calls this for data that the script has shared out.
         if not strategy_of(self).enable_keras_extensions:
-            return found
-        return share_of(found, instances()) if isinstance(found, tf.data.Dataset) else found
+            return data
+        return share_of(data, instances()) if isinstance(data, tf.data.Dataset) else data
 
     def _distribute_datasets_from_function(
         self, dataset_fn: Callable[[tf.distribute.InputContext], Any], options: Any

@@ -36,5 +36,5 @@ def share_of(dataset: tf.data.Dataset, job: Instances) -> tf.data.Dataset:
     if count == unknown:
         return own
     # A filter forgets how many elements there are.
-    left = count // total * local if count >= 0 else count
-    return own.apply(tf.data.experimental.assert_cardinality(left))
+    own_count = count // total * local if count >= 0 else count
+    return own.apply(tf.data.experimental.assert_cardinality(own_count))

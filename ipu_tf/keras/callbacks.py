@@ -84,7 +84,7 @@ class IPUReport(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
         """Writes the scalars of an epoch."""
         if SCALARS in self._formats:
-            with _work_kept("scalars"):
+            with _log_write_errors("scalars"):
                 self._write_scalars(epoch)
 
     def on_train_begin(self, logs: Mapping[str, object] | None = None) -> None:
@@ -119,7 +119,7 @@ class IPUReport(keras.callbacks.Callback):
     def _write(self) -> None:
         if self._depth == 0:
             report = self.model.distribute_strategy.report()
-            with _work_kept("report"):
+            with _log_write_errors("report"):
                 write_formats(report, self.log_dir, (f for f in self._formats if f != SCALARS))
 
     def _write_scalars(self, epoch: int) -> None:
@@ -135,7 +135,7 @@ class IPUReport(keras.callbacks.Callback):
 
 
 @contextlib.contextmanager
-def _work_kept(what: str) -> Iterator[None]:
+def _log_write_errors(subject: str) -> Iterator[None]:
     """Logs an error of writing files, for training must not be lost to a full disk."""
     try:
         yield
@@ -143,7 +143,7 @@ def _work_kept(what: str) -> Iterator[None]:
         _LOG.error(
             "IPUReport could not write the %s: %s. The model keeps what it learned; make room and "
             "call `model.distribute_strategy.report()` for the report.",
-            what,
+            subject,
             error,
         )
 

@@ -148,11 +148,11 @@ class GradientAccumulationOptions:
         names = {field.name for field in dataclasses.fields(cls)}
         names -= {"steps_per_replica", "reduction_method"}
         check_known(optimizer_arguments, names, "gradient_accumulation_optimizer_kwargs")
-        others: dict[str, Any] = dict(optimizer_arguments)
+        fields: dict[str, Any] = dict(optimizer_arguments)
         return cls(
             steps_per_replica=1 if steps is None else check_steps_per_replica(steps),
             reduction_method=GradientAccumulationReductionMethod.parse(reduction_method),
-            **others,
+            **fields,
         )
 
     def scale(self, replicas: int) -> float:
@@ -282,7 +282,7 @@ def refuse(options: Mapping[str, object], reasons: Mapping[str, str], *, argumen
         )
 
 
-def check_known(options: Mapping[str, object], names: set[str], what: str) -> None:
+def check_known(options: Mapping[str, object], names: set[str], subject: str) -> None:
     """Refuses unknown arguments.
 
     Raises:
@@ -291,7 +291,7 @@ def check_known(options: Mapping[str, object], names: set[str], what: str) -> No
     unknown = sorted(options.keys() - names)
     if unknown:
         raise TypeError(
-            f"Unknown options of {what}: {', '.join(unknown)}. "
+            f"Unknown options of {subject}: {', '.join(unknown)}. "
             f"Options are {', '.join(sorted(names))}."
         )
 

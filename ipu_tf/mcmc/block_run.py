@@ -29,14 +29,14 @@ class BlockPlan:
 
     def sizes(self) -> list[int]:
         """Returns the number of results of each block."""
-        whole, rest = divmod(self.results, self.block)
-        return [self.block] * whole + ([rest] if rest else [])
+        blocks, remainder = divmod(self.results, self.block)
+        return [self.block] * blocks + ([remainder] if remainder else [])
 
 
 def run_blocks(
     sampler: BlockSampler,
     plan: BlockPlan,
-    stacked: Arrays,
+    leaves: Arrays,
     files: ChainFiles | None,
     directory: str | os.PathLike[str] | None,
     blocks_per_checkpoint: int,
@@ -48,55 +48,55 @@ def run_blocks(
     Args:
         sampler: Runs a block.
         plan: The blocks.
-        stacked: The chains of all replicas before the first.
+        leaves: The chains of all replicas before the first.
         files: Those of the run; None without, and at all instances of a job but the first.
         directory: Theirs, for messages.
         blocks_per_checkpoint: Blocks between two states that are written.
         is_shown: Whether there is a bar.
     """
     sizes = plan.sizes()
-    blocks_before, stacked, blocks = of_first(_known(files, stacked), "chains of an earlier run")
+    blocks_before, leaves, blocks = of_first(_progress(files, leaves), "chains of an earlier run")
     if blocks_before:
-        _check_density(sampler, stacked, directory)
+        _check_density(sampler, leaves, directory)
     with progress_bar(plan.results, sum(sizes[:blocks_before]), is_shown=is_shown) as advance:
         for index in range(blocks_before, len(sizes)):
             burnin = plan.burnin if index == 0 else plan.between
-            draws, stacked = sampler.run(sizes[index], burnin, plan.between, stacked)
+            draws, leaves = sampler.run(sizes[index], burnin, plan.between, leaves)
             blocks.append(draws)
             if files is not None:
                 files.write_block(index, draws)
                 if (index + 1) % blocks_per_checkpoint == 0 or index + 1 == len(sizes):
-                    files.write_state(index + 1, stacked)
-            _, results = tf.nest.pack_sequence_as(sampler.chains.structure, stacked)
+                    files.write_state(index + 1, leaves)
+            _, results = tf.nest.pack_sequence_as(sampler.chains.structure, leaves)
             advance(sizes[index], results.inner)
-    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)], stacked
+    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)], leaves
 
 
-def _known(files: ChainFiles | None, stacked: Arrays) -> tuple[int, Arrays, list[Arrays]]:
+def _progress(files: ChainFiles | None, leaves: Arrays) -> tuple[int, Arrays, list[Arrays]]:
     """Returns the number of finished blocks, the chains after them, and their draws."""
     state = None if files is None else files.read_state()
     if files is None or state is None:
-        return 0, stacked, []
-    done, stacked = state
-    return done, stacked, [files.read_block(index) for index in range(done)]
+        return 0, leaves, []
+    count, leaves = state
+    return count, leaves, [files.read_block(index) for index in range(count)]
 
 
 def _check_density(
-    sampler: BlockSampler, stacked: Arrays, directory: str | os.PathLike[str] | None
+    sampler: BlockSampler, leaves: Arrays, directory: str | os.PathLike[str] | None
 ) -> None:
     """Raises ChainMismatch if the saved state of replica 0 has another log-density today."""
     state, results = tf.nest.pack_sequence_as(
-        sampler.chains.structure, [leaf[0] for leaf in stacked]
+        sampler.chains.structure, [leaf[0] for leaf in leaves]
     )
     density = find(results.inner, "target_log_prob")
     if density is None:
         return
     state = tf.nest.map_structure(tf.constant, state)
     now = sampler.first_results(state)
-    found = np.asarray(find(now.inner, "target_log_prob"))
-    if not np.allclose(found, density, rtol=_DENSITY_TOLERANCE, equal_nan=True):
+    today = np.asarray(find(now.inner, "target_log_prob"))
+    if not np.allclose(today, density, rtol=_DENSITY_TOLERANCE, equal_nan=True):
         raise ChainMismatch(
             f"The chains in '{os.fspath(directory or '')}' cannot be resumed: the log-density of "
-            f"their last state was {density} and is {found}. The density or its data changed; use "
+            f"their last state was {density} and is {today}. The density or its data changed; use "
             "another directory, or those of the first run."
         )

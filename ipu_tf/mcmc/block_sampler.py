@@ -71,7 +71,9 @@ class BlockSampler:
         results: SeededResults = self.strategy.run(self._bootstrap, args=(state,))
         return results
 
-    def run(self, size: int, burnin: int, between: int, stacked: Arrays) -> tuple[Arrays, Arrays]:
+    def run(
+        self, size: int, burnin: int, between: int, leaves_before: Arrays
+    ) -> tuple[Arrays, Arrays]:
         """Returns the draws of a block, [size, replicas, ...], and the chains after it.
 
         The replicas are those of all instances of the job.
@@ -80,13 +82,13 @@ class BlockSampler:
         if key not in self._programs:
             self._programs[key] = self._program(*key)
         program, outfeed = self._programs[key]
-        self.strategy.run(program, args=([tf.constant(leaf) for leaf in stacked],))
+        self.strategy.run(program, args=([tf.constant(leaf) for leaf in leaves_before],))
         parts = cast("Arrays", outfeed.dequeue())
-        found = [np.asarray(part)[0] for part in parts]  # One element a block.
+        values = [np.asarray(part)[0] for part in parts]  # One element a block.
         if self.strategy.num_replicas == 1:
-            found = [part[np.newaxis] for part in found]
-        found = of_all(found, 0, "draws")
-        draws, chains = found[: -len(stacked)], found[-len(stacked) :]
+            values = [part[np.newaxis] for part in values]
+        values = of_all(values, 0, "draws")
+        draws, chains = values[: -len(leaves_before)], values[-len(leaves_before) :]
         return [np.swapaxes(part, 0, 1) for part in draws], chains
 
     def _program(self, size: int, burnin: int, between: int) -> tuple[Any, IPUOutfeedQueue]:
@@ -94,7 +96,7 @@ class BlockSampler:
         engine = config.device_configuration().engine
 
         @tf.function(jit_compile=None if engine == "graph" else True)
-        def sampled(leaves: list[tf.Tensor]) -> list[tf.Tensor]:
+        def draw(leaves: list[tf.Tensor]) -> list[tf.Tensor]:
             state, results = tf.nest.pack_sequence_as(self.chains.structure, leaves)
             states, trace, final = tfp.mcmc.sample_chain(
                 num_results=size,
@@ -114,9 +116,9 @@ class BlockSampler:
             return tf.nest.flatten((states, trace, last, final))
 
         @tf.function
-        def block(stacked: list[tf.Tensor]) -> None:
+        def block(chain_leaves: list[tf.Tensor]) -> None:
             index = replication_ops.replication_index()
-            outfeed.enqueue(sampled([leaf[index] for leaf in stacked]))
+            outfeed.enqueue(draw([leaf[index] for leaf in chain_leaves]))
 
         return block, outfeed
 

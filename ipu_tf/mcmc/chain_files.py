@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.base.whole_files import whole_file
-from ipu_tf.mcmc.directory_lock import locked
+from ipu_tf.mcmc.directory_lock import lock
 
 Arrays = list[NDArray[np.generic]]
 
@@ -49,7 +49,7 @@ def chain_files(
     """
     path = Path(directory)
     path.mkdir(parents=True, exist_ok=True)
-    with locked(path):
+    with lock(path):
         for unfinished in path.glob(".*.unfinished"):  # Of a process that was killed.
             unfinished.unlink()
         yield ChainFiles(path, identity)
@@ -101,12 +101,12 @@ class ChainFiles:
         path = self.directory / _STATE
         if not path.exists():
             return None
-        with _damage_named(path):
+        with _damage_errors(path):
             text, *state = _read(path)
             header = json.loads(str(text))
-            found = header["identity"]
-        self._check(found)
-        with _damage_named(path):
+            identity = header["identity"]
+        self._check(identity)
+        with _damage_errors(path):
             _check_sum(header.pop("checksum"), state, header)
             self._checksums = dict(enumerate(header["checksums"]))
         return len(self._checksums), state
@@ -118,7 +118,7 @@ class ChainFiles:
             DamagedChains: The file is not as it was written.
         """
         path = self._block(index)
-        with _damage_named(path):
+        with _damage_errors(path):
             draws = _read(path)
             _check_sum(self._checksums[index], draws)
         return draws
@@ -126,13 +126,13 @@ class ChainFiles:
     def _block(self, index: int) -> Path:
         return self.directory / f"block_{index:06d}.npz"
 
-    def _check(self, found: dict[str, object]) -> None:
+    def _check(self, header: dict[str, object]) -> None:
         identity = json.loads(json.dumps(self._identity))
-        for name in [*identity, *(name for name in found if name not in identity)]:
-            if identity.get(name) != found.get(name):
+        for name in [*identity, *(name for name in header if name not in identity)]:
+            if identity.get(name) != header.get(name):
                 raise ChainMismatch(
                     f"The chains in '{self.directory}' cannot be resumed: they have "
-                    f"{name}={found.get(name)!r}, and this run has {name}={identity.get(name)!r}. "
+                    f"{name}={header.get(name)!r}, and this run has {name}={identity.get(name)!r}. "
                     "Use another directory, or the arguments and the kernel of the first run."
                 )
 
@@ -155,11 +155,11 @@ def _read(path: Path) -> Arrays:
 
 def _checksum(arrays: Arrays, header: dict[str, Any] | None = None) -> str:
     """Returns the SHA-256 of arrays, their types and shapes, and of a header, in hexadecimal."""
-    found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for array in arrays:
-        found.update(f"{array.dtype.kind}{array.itemsize}{array.shape}".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
+        digest.update(f"{array.dtype.kind}{array.itemsize}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def _check_sum(checksum: str, arrays: Arrays, header: dict[str, Any] | None = None) -> None:
@@ -168,7 +168,7 @@ def _check_sum(checksum: str, arrays: Arrays, header: dict[str, Any] | None = No
 
 
 @contextlib.contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
+def _damage_errors(path: Path) -> Iterator[None]:
     """Raises DamagedChains for whatever reading a file raises.
 
     The errors of NumPy, zip files and JSON for arbitrary bytes are of a dozen types.

@@ -16,7 +16,7 @@ class ChainsInUse(RuntimeError):
 
 
 @contextlib.contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def lock(directory: Path) -> Iterator[None]:
     """Keeps other runs out of a directory; the system ends the lock of a process that is killed.
 
     Raises:

@@ -39,7 +39,7 @@ def to_arviz(
         ValueError: An array has too few axes, or its chains differ from those of others.
     """
     arviz = _arviz()
-    groups = {"posterior": _grouped(_named(states), chain_ndims)}
+    groups = {"posterior": _grouped(_by_name(states), chain_ndims)}
     if sample_stats is not None:
         groups["sample_stats"] = _grouped(dict(sample_stats), chain_ndims)
     _check_sizes({f"{group}.{name}": a for group in groups for name, a in groups[group].items()})
@@ -58,7 +58,7 @@ def _arviz() -> Any:
     return arviz
 
 
-def _named(states: Any) -> dict[str, Any]:
+def _by_name(states: Any) -> dict[str, Any]:
     if hasattr(states, "_asdict"):
         states = states._asdict()
     if isinstance(states, Mapping):
@@ -79,15 +79,15 @@ def _chains_first(name: str, array: NDArray[Any], chain_ndims: int) -> NDArray[A
             f"'{name}' needs an axis of results and {chain_ndims} of chains, as `chain_ndims` "
             f"says. Received: shape {array.shape}."
         )
-    draws, *rest = array.shape
-    chains = math.prod(rest[:chain_ndims])
-    return np.swapaxes(array.reshape(draws, chains, *rest[chain_ndims:]), 0, 1)
+    draws, *sizes = array.shape
+    chains = math.prod(sizes[:chain_ndims])
+    return np.swapaxes(array.reshape(draws, chains, *sizes[chain_ndims:]), 0, 1)
 
 
 def _check_sizes(arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raises ValueError if arrays have other numbers of chains or draws than the first."""
-    first, *others = arrays
-    for name in others:
+    first, *later_names = arrays
+    for name in later_names:
         if arrays[name].shape[:2] != arrays[first].shape[:2]:
             raise ValueError(
                 f"'{first}' has {_counts(arrays[first])} and '{name}' has {_counts(arrays[name])}. "

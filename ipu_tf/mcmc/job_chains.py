@@ -20,12 +20,12 @@ def is_first() -> bool:
     return instances().index == 0
 
 
-def of_first(value: Value, what: str) -> Value:
+def of_first(value: Value, subject: str) -> Value:
     """Returns the value of instance 0.
 
     Args:
         value: The value here, used at instance 0.
-        what: What it is, for messages.
+        subject: What it is, for messages.
 
     Raises:
         CollectiveError: Another instance does not come.
@@ -33,18 +33,20 @@ def of_first(value: Value, what: str) -> Value:
     job = communicator()
     if job is None:
         return value
-    call = CollectiveCall(kind="broadcast", name=f"mcmc.sample_chain: {what}")
-    found: Value = pickle.loads(job.broadcast(call, pickle.dumps(value) if is_first() else b""))
-    return found
+    call = CollectiveCall(kind="broadcast", name=f"mcmc.sample_chain: {subject}")
+    first_value: Value = pickle.loads(
+        job.broadcast(call, pickle.dumps(value) if is_first() else b"")
+    )
+    return first_value
 
 
-def of_all(parts: Arrays, axis: int, what: str) -> Arrays:
+def of_all(parts: Arrays, axis: int, subject: str) -> Arrays:
     """Returns arrays of all instances' replicas.
 
     Args:
         parts: Those of the replicas of this instance.
         axis: The axis of the replicas.
-        what: What they are, for messages.
+        subject: What they are, for messages.
 
     Raises:
         CollectiveError: Another instance does not come.
@@ -52,6 +54,6 @@ def of_all(parts: Arrays, axis: int, what: str) -> Arrays:
     job = communicator()
     if job is None:
         return parts
-    call = CollectiveCall(kind="all-gather", name=f"mcmc.sample_chain: {what}")
-    found = [pickle.loads(each) for each in job.all_gather(call, pickle.dumps(parts))]
-    return [np.concatenate(each, axis) for each in zip(*found, strict=True)]
+    call = CollectiveCall(kind="all-gather", name=f"mcmc.sample_chain: {subject}")
+    instance_parts = [pickle.loads(each) for each in job.all_gather(call, pickle.dumps(parts))]
+    return [np.concatenate(each, axis) for each in zip(*instance_parts, strict=True)]

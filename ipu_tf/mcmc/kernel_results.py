@@ -35,24 +35,24 @@ def statistics(current_state: TensorStructure, kernel_results: object) -> dict[s
         step size is left out if the parts of the state have one each.
     """
     del current_state
-    found = {}
+    values_by_name = {}
     for name, fields in _FIELDS.items():
         values = next(filter(None, (parts(find(kernel_results, field)) for field in fields)), [])
         if len(values) == 1:
-            found[name] = tf.convert_to_tensor(values[0])
+            values_by_name[name] = tf.convert_to_tensor(values[0])
     ratio = find(kernel_results, "log_accept_ratio")
     if ratio is not None:
-        found["acceptance_rate"] = tf.exp(tf.minimum(ratio, tf.zeros_like(ratio)))
-        if "diverging" not in found and find(kernel_results, "final_momentum") is not None:
+        values_by_name["acceptance_rate"] = tf.exp(tf.minimum(ratio, tf.zeros_like(ratio)))
+        if "diverging" not in values_by_name and find(kernel_results, "final_momentum") is not None:
             # NaN compares as false: a trajectory without a number diverged, too.
-            found["diverging"] = tf.logical_not(ratio >= -DIVERGENCE)
-    if "lp" not in found:
-        return found
-    shape = found["lp"].shape
-    sizes = {name: value.shape.num_elements() for name, value in found.items()}
+            values_by_name["diverging"] = tf.logical_not(ratio >= -DIVERGENCE)
+    if "lp" not in values_by_name:
+        return values_by_name
+    shape = values_by_name["lp"].shape
+    sizes = {name: value.shape.num_elements() for name, value in values_by_name.items()}
     return {
         name: tf.reshape(value, shape) if sizes[name] == sizes["lp"] else tf.fill(shape, value)
-        for name, value in found.items()
+        for name, value in values_by_name.items()
         if sizes[name] == sizes["lp"] or value.shape.rank == 0
     }
 
@@ -63,9 +63,9 @@ def find(results: object, name: str) -> tf.Tensor | None:
     if name in fields:
         return getattr(results, name)
     for field in fields:
-        found = find(getattr(results, field), name)
-        if found is not None:
-            return found
+        value = find(getattr(results, field), name)
+        if value is not None:
+            return value
     return None
 
 

@@ -10,17 +10,17 @@ from ipu_tf.mcmc.block_sampler import BlockSampler
 from ipu_tf.mcmc.chain_files import Arrays
 
 
-def packed(
-    sampler: BlockSampler, draws: Arrays, stacked: Arrays, replicas: int, *, final: bool
+def pack_draws(
+    sampler: BlockSampler, draws: Arrays, leaves: Arrays, replicas: int, *, final: bool
 ) -> tfp.mcmc.StatesAndTrace | TensorStructure:
     """Returns draws and final chains in the structures of TensorFlow Probability."""
     if replicas == 1:
         draws = [part[:, 0] for part in draws]
-        stacked = [part[0] for part in stacked]
+        leaves = [part[0] for part in leaves]
     structure = sampler.structure or _structure(sampler)
     states, trace = tf.nest.pack_sequence_as(structure, draws)
     if final:
-        _, results = tf.nest.pack_sequence_as(sampler.chains.structure, stacked)
+        _, results = tf.nest.pack_sequence_as(sampler.chains.structure, leaves)
         return tfp.mcmc.CheckpointableStatesAndTrace(
             all_states=states, trace=trace, final_kernel_results=results.inner
         )

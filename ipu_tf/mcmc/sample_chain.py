@@ -24,7 +24,7 @@ from ipu_tf.mcmc.chain_files import chain_files
 from ipu_tf.mcmc.chains import ChainStates
 from ipu_tf.mcmc.identity import identity_of_run
 from ipu_tf.mcmc.job_chains import is_first, of_first
-from ipu_tf.mcmc.packing import packed
+from ipu_tf.mcmc.packing import pack_draws
 from ipu_tf.mcmc.samplers import sampler_of
 from ipu_tf.mcmc.seeded_kernel import SeededResults
 from ipu_tf.mcmc.seeds import seeds_of_replicas
@@ -123,21 +123,21 @@ def sample_chain(
         burnin=num_burnin_steps,
         between=num_steps_between_results,
     )
-    stacked = [np.stack([leaf] * replicas) for leaf in chains.leaves]
-    stacked[-1] = seeds
+    leaves = [np.stack([leaf] * replicas) for leaf in chains.leaves]
+    leaves[-1] = seeds
     with contextlib.ExitStack() as stack:
         files = None
         if directory is not None and is_first():
-            known = None if seed is None else seeds
-            identity = identity_of_run(kernel, plan, chains, replicas, known)
+            own_seeds = None if seed is None else seeds
+            identity = identity_of_run(kernel, plan, chains, replicas, own_seeds)
             files = stack.enter_context(chain_files(directory, identity))
-        draws, stacked = run_blocks(
+        draws, leaves = run_blocks(
             sampler,
             plan,
-            stacked,
+            leaves,
             files,
             directory,
             blocks_per_checkpoint,
             is_shown=progress and is_first(),
         )
-    return packed(sampler, draws, stacked, replicas, final=return_final_kernel_results)
+    return pack_draws(sampler, draws, leaves, replicas, final=return_final_kernel_results)

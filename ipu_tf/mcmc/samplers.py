@@ -16,7 +16,7 @@ from ipu_tf.mcmc.block_sampler import BlockSampler, TraceFn
 from ipu_tf.mcmc.value_keys import NoKey, key_of
 from ipu_tf.strategy import IPUStrategyV1
 
-_KEPT = 8
+_MOST_SAMPLERS = 8
 """Samplers that a strategy keeps; each holds the programs and constants of a call."""
 
 _SAMPLERS: weakref.WeakKeyDictionary[IPUStrategyV1, OrderedDict[Hashable, BlockSampler]] = (
@@ -52,11 +52,11 @@ def sampler_of(
     except NoKey:
         pass
     else:
-        known = _SAMPLERS.setdefault(strategy, OrderedDict())
-        sampler = known.setdefault(key, sampler)
-        known.move_to_end(key)
-        while len(known) > _KEPT:
-            known.popitem(last=False)
+        samplers = _SAMPLERS.setdefault(strategy, OrderedDict())
+        sampler = samplers.setdefault(key, sampler)
+        samplers.move_to_end(key)
+        while len(samplers) > _MOST_SAMPLERS:
+            samplers.popitem(last=False)
     # Those of the first call may compute something else by now.
     sampler.begin(strategy, kernel, trace_fn)
     return sampler

@@ -105,7 +105,7 @@ class _Reader:
             self.keys(function.__defaults__ or ()),
             self.mapping(function.__kwdefaults__ or {}),
             tuple(self.cell(cell) for cell in function.__closure__ or ()),
-            tuple((name, self.named(name, function)) for name in names),
+            tuple((name, self.global_key(name, function)) for name in names),
             self.mapping({} if is_library else vars(function)),
         )
 
@@ -116,7 +116,7 @@ class _Reader:
             return "empty"
         return self.key(contents)
 
-    def named(self, name: str, function: types.FunctionType) -> Hashable:
+    def global_key(self, name: str, function: types.FunctionType) -> Hashable:
         """Returns the key of a global, or of what a function uses of a module of the user's."""
         if name not in function.__globals__:
             return _Same(getattr(builtins, name, None))
@@ -221,14 +221,14 @@ def _global_names(code: types.CodeType) -> set[str]:
     Raises:
         NoKey: It imports a module of the user's, whose parts are not seen.
     """
-    found = set()
+    names = set()
     for part in _codes(code):
         for instruction in dis.get_instructions(part):
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                found.add(instruction.argval)
+                names.add(instruction.argval)
             if instruction.opname == "IMPORT_NAME" and not _is_library_module(instruction.argval):
                 raise NoKey(instruction.argval)
-    return found
+    return names
 
 
 def _attributes(code: types.CodeType) -> set[str]:

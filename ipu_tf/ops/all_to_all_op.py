@@ -52,10 +52,10 @@ def all_to_all(
     if size == 1:
         return tf.identity(x, name=name or "all_to_all")
     parts = tf.stack(tf.split(x, size, axis=split_dimension))
-    received = collective(
+    parts_from_all = collective(
         parts, kind="all-to-all", size=size, shape=parts.shape, name=name or "all_to_all"
     )
-    return tf.concat(tf.unstack(received), axis=concat_dimension)
+    return tf.concat(tf.unstack(parts_from_all), axis=concat_dimension)
 
 
 @tf.autograph.experimental.do_not_convert

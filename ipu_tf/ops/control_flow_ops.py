@@ -22,15 +22,15 @@ def barrier(
     """
     flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
     with tf.name_scope(name or "barrier"):
-        outputs = _with_gradient_barrier(*flat) if insert_barrier_for_gradients else _waiting(*flat)
+        outputs = _with_gradient_barrier(*flat) if insert_barrier_for_gradients else _after(*flat)
     return tf.nest.pack_sequence_as(tensors, outputs)
 
 
-def _waiting(*tensors: tf.Tensor) -> list[tf.Tensor]:
+def _after(*tensors: tf.Tensor) -> list[tf.Tensor]:
     with tf.control_dependencies(tensors):
         return [tf.identity(tensor) for tensor in tensors]
 
 
 @tf.custom_gradient
 def _with_gradient_barrier(*tensors: tf.Tensor) -> Any:
-    return _waiting(*tensors), lambda *gradients: _waiting(*gradients)
+    return _after(*tensors), lambda *gradients: _after(*gradients)

@@ -84,7 +84,7 @@ def cpu_user_operation(
     tensors = [tf.convert_to_tensor(value) for value in inputs]
     forward = HostFunction(library_path, op_name, name, attributes or "")
     backward = HostFunction(library_path, f"{op_name}_grad", name, gradient_attributes or "")
-    numbers = _wanted(face, inputs_with_gradients, len(tensors))
+    numbers = _gradient_inputs(face, inputs_with_gradients, len(tensors))
     specs = _specs(face, outs)
     _check_static(face, specs)
     forward.check()
@@ -160,7 +160,7 @@ def precompiled_user_op(
         call=call,
         gradient_attributes=gradient_attributes or "",
         separate_gradients=separate_gradients,
-        wanted=tuple(_wanted(face, inputs_with_gradients, len(tensors))),
+        wanted=tuple(_gradient_inputs(face, inputs_with_gradients, len(tensors))),
     )
     return [result for result in user_op.user_op(op, tensors, specs) if result is not None]
 
@@ -171,7 +171,7 @@ def _check_texts(face: str, **texts: object) -> None:
             raise ValueError(f"{face}: `{argument}` must be a str. Received: {text!r}.")
 
 
-def _wanted(face: str, numbers: Sequence[int] | None, inputs: int) -> list[int]:
+def _gradient_inputs(face: str, numbers: Sequence[int] | None, inputs: int) -> list[int]:
     """Returns the numbers of the inputs that have a gradient."""
     if numbers is None:
         return list(range(inputs))

@@ -89,19 +89,19 @@ def check_serialization(owner: str, factor: object, rows: int) -> None:
 
 
 def _serialized(params: tf.Tensor, ids: tf.Tensor, factor: int) -> tf.Tensor:
-    first, *others = tf.split(params, factor)
+    first, *later_parts = tf.split(params, factor)
     part_rows = first.shape[0]
     parts = range(1, factor)
     local = [ids - part * part_rows for part in parts]
     inside = [tf.logical_and(row >= 0, row < part_rows) for row in local]
     # The first part also looks up ids that are in no part, so that a wrong id raises its error.
-    in_others = tf.reduce_any(tf.stack(inside), axis=0)
+    in_later_parts = tf.reduce_any(tf.stack(inside), axis=0)
     zeros = tf.zeros_like(ids)
-    result = tf.gather(first, tf.where(in_others, zeros, ids))
-    for part, row, here in zip(others, local, inside, strict=True):
-        looked_up = tf.gather(part, tf.where(here, row, zeros))
+    result = tf.gather(first, tf.where(in_later_parts, zeros, ids))
+    for part, row, here in zip(later_parts, local, inside, strict=True):
+        values = tf.gather(part, tf.where(here, row, zeros))
         mask = _with_axes(here, params.shape.rank - 1)
-        result = tf.where(mask, looked_up, result)
+        result = tf.where(mask, values, result)
     return result
 
 

@@ -156,13 +156,13 @@ class _PopnnRNN(tf.Module):
                 "kernel",
                 (self._features + self._units, self._gates * self._units),
                 self._dtype,
-                _made(self._weights_initializer),
+                _initializer_of(self._weights_initializer),
             )
             self.biases = scope.variable(
                 "biases",
                 tuple(self.canonical_bias_shapes),
                 self._dtype,
-                _made(self._bias_initializer),
+                _initializer_of(self._bias_initializer),
             )
         self._built = True
 
@@ -441,7 +441,7 @@ def _activation(
     return ACTIVATIONS[name]
 
 
-def _made(initializer: Any) -> Initializer:
+def _initializer_of(initializer: Any) -> Initializer:
     """Returns an initializer that draws the same numbers in every type.
 
     A class of initializers is made with its defaults.

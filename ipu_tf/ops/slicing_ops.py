@@ -38,7 +38,7 @@ def sequence_slice(
     runs = [tf.cast(values, tf.int32) for values in (num_elems, src_offsets, dst_offsets)]
     _check_rows("sequence_slice", dst, src)
     _check_runs("sequence_slice", runs)
-    return _copied(dst, src, *runs, zero_unused=zero_unused)
+    return _copy_runs(dst, src, *runs, zero_unused=zero_unused)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -61,7 +61,7 @@ def sequence_slice_unpack(
     _check_runs("sequence_slice_unpack", [count, offsets])
     dst = tf.zeros((total_elements, *src.shape[1:]), src.dtype)
     _check_rows("sequence_slice_unpack", dst, src)
-    return _copied(dst, src, count, offsets, _ends_before(count), zero_unused=True)
+    return _copy_runs(dst, src, count, offsets, _ends_before(count), zero_unused=True)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -85,14 +85,14 @@ def sequence_slice_pack(
     count, offsets = (tf.cast(values, tf.int32) for values in (num_elems, dst_offsets))
     _check_rows("sequence_slice_pack", dst, src)
     _check_runs("sequence_slice_pack", [count, offsets])
-    return _copied(dst, src, count, _ends_before(count), offsets, zero_unused=zero_unused)
+    return _copy_runs(dst, src, count, _ends_before(count), offsets, zero_unused=zero_unused)
 
 
 def _ends_before(count: tf.Tensor) -> tf.Tensor:
     return tf.cumsum(count, exclusive=True)
 
 
-def _copied(
+def _copy_runs(
     dst: tf.Tensor,
     src: tf.Tensor,
     count: tf.Tensor,
@@ -110,9 +110,9 @@ def _copied(
     run = tf.maximum(writer - 1, 0)
     source = tf.gather(src_offsets, run) + rows - tf.gather(dst_offsets, run)
     source_rows = tf.gather(src, tf.clip_by_value(source, 0, src.shape[0] - 1))
-    rest = tf.zeros_like(dst) if zero_unused else dst
+    background = tf.zeros_like(dst) if zero_unused else dst
     mask = tf.reshape(writer > 0, (-1, *(1,) * (dst.shape.rank - 1)))
-    return tf.where(mask, source_rows, rest)
+    return tf.where(mask, source_rows, background)
 
 
 def _check_rows(op: str, dst: tf.Tensor, src: tf.Tensor) -> None:

@@ -94,8 +94,8 @@ def all_gather(input_shards: Sequence[tf.Tensor], axis: int = 0) -> list[tf.Tens
     """
     shards = _shards("all_gather", input_shards)
     with tf.name_scope("all_gather"):
-        whole = tf.stack(shards) if not shards[0].shape.rank else tf.concat(shards, axis)
-        return [tf.identity(whole) for _ in shards]
+        value = tf.stack(shards) if not shards[0].shape.rank else tf.concat(shards, axis)
+        return [tf.identity(value) for _ in shards]
 
 
 def _logical(reduce: Callable[..., tf.Tensor], stacked: tf.Tensor) -> tf.Tensor:

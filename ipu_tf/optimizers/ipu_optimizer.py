@@ -43,10 +43,10 @@ class IpuOptimizer(tf.compat.v1.train.Optimizer):
         self, loss: tf.Tensor, var_list: Sequence[tf.Variable] | None = None, **kwargs: object
     ) -> list[tuple[tf.Tensor, tf.Variable]]:
         """Returns the gradients of a loss, each with its variable."""
-        found: list[tuple[Any, Any]] = self._opt.compute_gradients(
+        pairs: list[tuple[Any, Any]] = self._opt.compute_gradients(
             loss, var_list=var_list, **kwargs
         )
-        return found
+        return pairs
 
     def apply_gradients(
         self,
@@ -72,5 +72,5 @@ class IpuOptimizer(tf.compat.v1.train.Optimizer):
 
     def variables(self) -> list[tf.Variable]:
         """Returns the variables of the wrapped optimizer."""
-        found: list[Any] = self._opt.variables()
-        return found
+        result: list[Any] = self._opt.variables()
+        return result

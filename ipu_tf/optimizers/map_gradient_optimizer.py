@@ -35,5 +35,5 @@ class MapGradientOptimizer(IpuOptimizer):
     ) -> list[tuple[tf.Tensor, tf.Variable]]:
         """Returns the changed gradients of a loss, each with its variable."""
         compute: Callable[..., list[tuple[tf.Tensor, tf.Variable]]] = super().compute_gradients
-        found = compute(*args, **kwargs)
-        return [(self._map(gradient, variable), variable) for gradient, variable in found]
+        pairs = compute(*args, **kwargs)
+        return [(self._map(gradient, variable), variable) for gradient, variable in pairs]

@@ -133,7 +133,7 @@ def checked(
     outfeed_loss: bool,
     outfeed_mask: object,
     reduction_method: object,
-    **others: object,
+    **further: object,
 ) -> PipelineArguments:
     """Returns the checked arguments; those of the feeds are checked elsewhere.
 
@@ -187,7 +187,7 @@ def checked(
         planning=planning,
         update_planning=_update_planning(weight_update_options),
         **flags,
-        **others,
+        **further,
     )
 
 

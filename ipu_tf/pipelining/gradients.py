@@ -128,12 +128,14 @@ def _pairs(
     """Returns gradients, None where the loss does not depend on a variable, and variables."""
     loss = tf.convert_to_tensor(output.loss)
     if not output.is_of_keras:
-        known = dict(output.compute_gradients_kwargs or {})
+        arguments = dict(output.compute_gradients_kwargs or {})
         positional = output.compute_gradients_args or ()
-        if not positional and known.get("var_list") is None and not _collected():
-            known["var_list"] = list(trainable)
-        found: Sequence[tuple[Any, Any]] = output.opt.compute_gradients(loss, *positional, **known)
-        return found
+        if not positional and arguments.get("var_list") is None and not _collected():
+            arguments["var_list"] = list(trainable)
+        pairs: Sequence[tuple[Any, Any]] = output.opt.compute_gradients(
+            loss, *positional, **arguments
+        )
+        return pairs
     variables = _variables(output)
     scaled = _scaled(output.opt, loss)
     # A Keras variable holds the variable of TensorFlow.
@@ -154,8 +156,8 @@ def _unscaled(optimizer: Any, gradients: list[Any]) -> list[Any]:
     """Returns gradients without the scale of the loss, if applying them leaves it to others."""
     if hasattr(optimizer, "scale_loss") or not hasattr(optimizer, "get_unscaled_gradients"):
         return gradients
-    found: list[Any] = optimizer.get_unscaled_gradients(gradients)
-    return found
+    unscaled_gradients: list[Any] = optimizer.get_unscaled_gradients(gradients)
+    return unscaled_gradients
 
 
 def _variables(output: OptimizerFunctionOutput) -> list[Any]:

@@ -120,7 +120,7 @@ class _Loop:
                     one.shape,
                     accumulation.dtype_of(one, self._arguments.accumulate_outfeed_dtype),
                 )
-                for one in self._fed(spec.fed)
+                for one in self._feed_values(spec.fed)
             ],
             "read_by_update": [
                 accumulation.zeros(one.shape, one.dtype) for one in spec.read_by_update
@@ -139,11 +139,11 @@ class _Loop:
         return {
             "gradients": add(carry["gradients"], results.gradients, method, index, count),
             "captured": captured,
-            "fed": add(carry["fed"], self._fed(results.fed), sums, index, count),
+            "fed": add(carry["fed"], self._feed_values(results.fed), sums, index, count),
             "read_by_update": results.read_by_update,
         }
 
-    def _fed(self, fed: Any) -> list[Any]:
+    def _feed_values(self, result: Any) -> list[Any]:
         """Returns what is summed for the outfeed, one by one."""
-        accumulates = self._arguments.accumulate_outfeed and fed is not None
-        return tf.nest.flatten(fed) if accumulates else []
+        accumulates = self._arguments.accumulate_outfeed and result is not None
+        return tf.nest.flatten(result) if accumulates else []

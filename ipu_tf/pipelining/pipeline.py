@@ -108,7 +108,7 @@ def pipeline(
             device has fewer IPUs than the stages.
         tf.errors.FailedPreconditionError: The micro-batches do not fill the schedule.
     """
-    given = dict(locals())
+    options = dict(locals())
     arguments = argument_checks.checked(
         computational_stages=computational_stages,
         gradient_accumulation_count=gradient_accumulation_count,
@@ -119,14 +119,14 @@ def pipeline(
         pipeline_schedule=pipeline_schedule,
         recomputation_mode=recomputation_mode,
         stage_options={
-            option: given[option]
+            option: options[option]
             for option in (
                 "forward_propagation_stages_poplar_options",
                 "backward_propagation_stages_poplar_options",
             )
         },
         weight_update_options=weight_update_poplar_options,
-        flags=argument_checks.flags_of(given),
+        flags=argument_checks.flags_of(options),
         sharding=replicated_optimizer_state_sharding,
         continuous_weight_updates=continuous_weight_updates,
         outfeed_loss=outfeed_loss,

@@ -64,7 +64,7 @@ def run_stages(
     users = _Users(arguments.ipus)
     packed: Any = None
     for number, functions in enumerate(arguments.stages):
-        found = []
+        part_results = []
         for part, function in enumerate(functions):
             first = len(graph.get_operations())
             label = f"{name}_stage_{number}" + (f"_{part}" if len(functions) > 1 else "")
@@ -74,14 +74,14 @@ def run_stages(
                 stage_planning(_planning(arguments.planning, number)),
             ):
                 # A stage may change a dict that it gets.
-                given = tf.nest.flatten((values, by_name, index))
+                arguments_of_part = tf.nest.flatten((values, by_name, index))
                 results = function(*values, **by_name)
-                found.append(_as_tensors(results, number))
+                part_results.append(_as_tensors(results, number))
             operations = graph.get_operations()[first:]
-            _check_sources(operations, given, number)
+            _check_sources(operations, arguments_of_part, number)
             users.check(operations, number, arguments.ipus[len(scopes)])
             scopes.append(scope.rstrip("/"))
-        packed = found[0] if len(found) == 1 else tf.nest.flatten(found)
+        packed = part_results[0] if len(part_results) == 1 else tf.nest.flatten(part_results)
         values, by_name = _as_list(packed), {}
     return StageResults(tensors=values, packed=packed, scopes=tuple(scopes))
 
@@ -153,20 +153,22 @@ def _as_list(packed: Any) -> list[Any]:
     return packed if isinstance(packed, list) else [packed]
 
 
-def _check_sources(operations: Sequence[tf.Operation], given: Sequence[Any], number: int) -> None:
+def _check_sources(
+    operations: Sequence[tf.Operation], arguments: Sequence[Any], number: int
+) -> None:
     """Checks that the ops of a stage read its arguments, each other, and variables alone.
 
     Raises:
         ValueError: One reads a tensor of another stage.
     """
-    known = {id(tensor) for tensor in given}
+    sources = {id(tensor) for tensor in arguments}
     own = {op.name for op in operations}
     # `check_captures` checks those from outside of the micro-batch.
     graph = tf.compat.v1.get_default_graph()
-    known |= {id(inner) for _, inner in graph.captures}
+    sources |= {id(inner) for _, inner in graph.captures}
     for op in operations:
         for tensor in op.inputs:
-            if id(tensor) in known or tensor.op.name in own or tensor.dtype in _HANDLES:
+            if id(tensor) in sources or tensor.op.name in own or tensor.dtype in _HANDLES:
                 continue
             raise ValueError(f"Stage {number}, op '{op.name}': {_captured(tensor)}")
 

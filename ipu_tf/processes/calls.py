@@ -72,8 +72,8 @@ def check_equal(calls: Mapping[int, CollectiveCall]) -> None:
     Raises:
         CollectiveError: Two of them differ; the error names the first that do.
     """
-    (first, own), *others = sorted(calls.items())
-    for other, call in others:
+    (first, own), *later_calls = sorted(calls.items())
+    for other, call in later_calls:
         for field, difference in _FIELDS.items():
             if getattr(call, field) != getattr(own, field):
                 raise CollectiveError(

@@ -59,7 +59,7 @@ class GroupReduction:
         """Returns the nodes of the tree that each member has."""
         return [nodes(place * self.count, self.count, self.group) for place in self._places()]
 
-    def joined(self, rows: Sequence[Sequence[Array]]) -> Array:
+    def reduce(self, rows: Sequence[Sequence[Array]]) -> Array:
         """Returns the reduced rows of all members, each the values of its nodes."""
         values: dict[int, Array] = {}
         for numbers, own in zip(self.nodes(), rows, strict=True):
@@ -90,13 +90,13 @@ def all_reduce(
             list(np.frombuffer(text, values.dtype).reshape(len(numbers), -1))
             for text, numbers in zip(texts, reduction.nodes(), strict=True)
         ]
-        return reduction.joined(rows)
+        return reduction.reduce(rows)
     values = np.ascontiguousarray(values)
-    found = np.empty(values.shape[1], values.dtype)
+    result = np.empty(values.shape[1], values.dtype)
     step = BLOCK_BYTES // values.itemsize
-    for start in range(0, len(found), step):
-        _reduce_block(peers, values, found, start, min(start + step, len(found)), reduction)
-    return found
+    for start in range(0, len(result), step):
+        _reduce_block(peers, values, result, start, min(start + step, len(result)), reduction)
+    return result
 
 
 def all_gather(
@@ -109,12 +109,12 @@ def all_gather(
         for peer, head in zip(members, heads, strict=True)
         if head[:1] == b"\0"
     }
-    others = [peer for peer in members if peer != peers.rank]
+    peers_of_call = [peer for peer in members if peer != peers.rank]
     receives = {peer: bytearray(size) for peer, size in sizes.items() if peer != peers.rank}
-    peers.exchange(dict.fromkeys(others, values) if peers.rank in sizes else {}, receives)
-    received = receives | {peers.rank: values}
+    peers.exchange(dict.fromkeys(peers_of_call, values) if peers.rank in sizes else {}, receives)
+    texts = receives | {peers.rank: values}
     return [
-        bytes(received[peer]) if peer in received else head[1:]
+        bytes(texts[peer]) if peer in texts else head[1:]
         for peer, head in zip(members, heads, strict=True)
     ]
 
@@ -134,9 +134,9 @@ def broadcast(peers: Peers, call: CollectiveCall, values: bytes, root: int) -> b
 
 
 def _reduce_block(
-    peers: Peers, values: Array, found: Array, start: int, end: int, reduction: GroupReduction
+    peers: Peers, values: Array, result: Array, start: int, end: int, reduction: GroupReduction
 ) -> None:
-    """Gives `found` the reduced values of some elements.
+    """Gives `result` the reduced values of some elements.
 
     Each member gets all values of its part of them, reduces these, and sends the result to all.
     """
@@ -151,9 +151,9 @@ def _reduce_block(
     sends = {peer: [row[part] for row in values] for peer, part in parts.items()}
     peers.exchange(sends, rows)
     rows[peers.rank] = [row[own] for row in values]
-    found[own] = reduction.joined([rows[peer] for peer in members])
-    receives = {peer: found[part] for peer, part in parts.items()}
-    peers.exchange(dict.fromkeys(parts, found[own]), receives)
+    result[own] = reduction.reduce([rows[peer] for peer in members])
+    receives = {peer: result[part] for peer, part in parts.items()}
+    peers.exchange(dict.fromkeys(parts, result[own]), receives)
 
 
 def _head(values: bytes) -> bytes:

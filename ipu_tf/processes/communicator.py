@@ -166,7 +166,7 @@ class Communicator:
         try:
             if self._error is not None:
                 raise CollectiveError(self._error)
-            found = run(peers)
+            result = run(peers)
         except BaseException as error:
             is_known = isinstance(error, CollectiveError)
             self._error = self._error or (
@@ -175,4 +175,4 @@ class Communicator:
             peers.end(self._error)  # Neither this process nor the others go on.
             outcome.set_exception(error)
         else:
-            outcome.set_result(found)
+            outcome.set_result(result)

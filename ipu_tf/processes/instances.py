@@ -112,7 +112,7 @@ def instances(environment: Mapping[str, str] = os.environ) -> Instances:
     count, index = -(-total // local), offset // local
     if launch is None and count > 1:
         raise LaunchError(
-            f"{_received(environment, TOTAL_REPLICAS, LOCAL_REPLICAS)} say that {count} instances "
+            f"{_settings(environment, TOTAL_REPLICAS, LOCAL_REPLICAS)} say that {count} instances "
             "share this job, but no mpirun started this process: the others would never come. "
             "Start the job by `poprun --num-instances=... --num-replicas=... python3 script.py`, "
             f"or unset {TOTAL_REPLICAS} if this is the only process."
@@ -122,7 +122,7 @@ def instances(environment: Mapping[str, str] = os.environ) -> Instances:
             f"The variables of poprun say instance {index} of {count}, those of MPI rank "
             f"{launch[0]} of {launch[1]}. Start the job by poprun alone, which calls mpirun. "
             f"Received: "
-            f"{_received(environment, TOTAL_REPLICAS, LOCAL_REPLICAS, REPLICA_OFFSET, *launch[2])}"
+            f"{_settings(environment, TOTAL_REPLICAS, LOCAL_REPLICAS, REPLICA_OFFSET, *launch[2])}"
             "."
         )
     return Instances(
@@ -168,7 +168,7 @@ def _check_alone(
         f"them: each of them would train alone. Start the job by `poprun --num-instances={count} "
         "--num-replicas=... python3 script.py`, without mpirun or srun: poprun calls them. If "
         f"this is the only process, unset {variable}; if the processes are independent of each "
-        f"other, set {INDEPENDENT}=1. Received: {_received(environment, variable)}."
+        f"other, set {INDEPENDENT}=1. Received: {_settings(environment, variable)}."
     )
 
 
@@ -186,5 +186,5 @@ def _number(
     return int(value)
 
 
-def _received(environment: Mapping[str, str], *names: str) -> str:
+def _settings(environment: Mapping[str, str], *names: str) -> str:
     return ", ".join(f"{name}={environment[name]}" for name in names if name in environment)

@@ -33,7 +33,7 @@ def communicator() -> Communicator | None:
         return None
     with _lock:
         if _communicator is None:
-            _communicator = _joined()
+            _communicator = _start()
     return _communicator
 
 
@@ -52,7 +52,7 @@ def acts_alone() -> bool:
     return _ALONE.get()
 
 
-def _joined() -> Communicator:
+def _start() -> Communicator:
     try:
         import mpi4py
     except ImportError as error:
@@ -67,10 +67,10 @@ def _joined() -> Communicator:
             "it and ipu_tf would start MPI and exchange values of the instances. Uninstall it: "
             "under `ipu-tf run`, `import horovod.tensorflow` leads to ipu_tf's collectives then."
         )
-    found = Communicator()
+    job = Communicator()
     _note_failures()
-    atexit.register(lambda: found.close(_failure))
-    return found
+    atexit.register(lambda: job.close(_failure))
+    return job
 
 
 def _note_failures() -> None:

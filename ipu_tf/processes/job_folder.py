@@ -105,11 +105,11 @@ def job_folder(environment: Mapping[str, str] = os.environ) -> JobFolder | None:
 def _is_own(folder: Path) -> bool:
     """Returns whether a path is a folder, not a link to one, that only this user may enter."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    mode = stat.S_IMODE(found.st_mode)
-    return stat.S_ISDIR(found.st_mode) and mode == _PRIVATE and found.st_uid == os.geteuid()
+    mode = stat.S_IMODE(status.st_mode)
+    return stat.S_ISDIR(status.st_mode) and mode == _PRIVATE and status.st_uid == os.geteuid()
 
 
 def _locked(path: Path) -> IO[bytes]:

@@ -51,16 +51,16 @@ class Peers:
         self._mpi = _started_mpi()
         self._world = self._mpi.COMM_WORLD
         self.rank, self.size = self._world.Get_rank(), self._world.Get_size()
-        self._others = [peer for peer in range(self.size) if peer != self.rank]
-        self._heard = dict.fromkeys(self._others, time.monotonic())
+        self._peers = [peer for peer in range(self.size) if peer != self.rank]
+        self._heard = dict.fromkeys(self._peers, time.monotonic())
         self._calls: dict[int, collections.deque[tuple[CollectiveCall, bytes]]] = {
-            peer: collections.deque() for peer in self._others
+            peer: collections.deque() for peer in self._peers
         }
-        self._ended: dict[int, str] = {}
-        self._left: set[int] = set()
+        self._ends: dict[int, str] = {}
+        self._leavers: set[int] = set()
         self._orders: collections.Counter[tuple[int, ...]] = collections.Counter()
-        self._sent: list[tuple[Any, Any]] = []
-        self._said, self._has_told_end = 0.0, False
+        self._sends: list[tuple[Any, Any]] = []
+        self._last_sign, self._has_told_end = 0.0, False
 
     def meet(self, call: CollectiveCall, members: Sequence[int], own: bytes) -> list[bytes]:
         """Exchanges the descriptions of a call, and bytes beside them.
@@ -73,13 +73,13 @@ class Peers:
         names = f"instances {members[0]} to {members[-1]}"
         call = dataclasses.replace(call, order=order, replicas=call.replicas or names)
         description = call.packed()
-        others = [peer for peer in members if peer != self.rank]
-        self._tell(_CALL + struct.pack("<q", len(description)) + description + own, others)
-        self._wait(lambda: self._first_missing(others), call)
-        came = {peer: self._calls[peer].popleft() for peer in others}
-        came[self.rank] = (call, own)
-        check_equal({peer: one for peer, (one, _) in came.items()})
-        return [came[peer][1] for peer in members]
+        peers = [peer for peer in members if peer != self.rank]
+        self._tell(_CALL + struct.pack("<q", len(description)) + description + own, peers)
+        self._wait(lambda: self._first_absent(peers), call)
+        texts = {peer: self._calls[peer].popleft() for peer in peers}
+        texts[self.rank] = (call, own)
+        check_equal({peer: one for peer, (one, _) in texts.items()})
+        return [texts[peer][1] for peer in members]
 
     def exchange(self, sends: Mapping[int, Any], receives: Mapping[int, Any]) -> None:
         """Sends buffers to processes, or lists of them, and receives others."""
@@ -103,11 +103,11 @@ class Peers:
 
     def listen(self) -> None:
         """Takes all control messages that have come, and gives a sign of life where it is time."""
-        self._sent = [one for one in self._sent if not one[0].Test()]
+        self._sends = [one for one in self._sends if not one[0].Test()]
         now = time.monotonic()
-        if not self._has_told_end and now - self._said > self._limits.heartbeat_seconds / 4:
-            self._said = now
-            self._tell(_ALIVE, [peer for peer in self._others if peer not in self._ended])
+        if not self._has_told_end and now - self._last_sign > self._limits.heartbeat_seconds / 4:
+            self._last_sign = now
+            self._tell(_ALIVE, [peer for peer in self._peers if peer not in self._ends])
         status = self._mpi.Status()
         while self._world.Iprobe(self._mpi.ANY_SOURCE, _CONTROL, status):
             peer, message = status.Get_source(), bytearray(status.Get_count(self._mpi.BYTE))
@@ -115,12 +115,12 @@ class Peers:
             self._heard[peer] = now
             if message[:1] == _CALL:
                 (length,) = struct.unpack_from("<q", message, 1)
-                packed, rest = bytes(message[9 : 9 + length]), bytes(message[9 + length :])
-                self._calls[peer].append((CollectiveCall.of(packed), rest))
+                packed, own = bytes(message[9 : 9 + length]), bytes(message[9 + length :])
+                self._calls[peer].append((CollectiveCall.of(packed), own))
             elif message[:1] == _END:
-                self._ended.setdefault(peer, message[1:].decode())
+                self._ends.setdefault(peer, message[1:].decode())
             elif message[:1] == _LEFT:
-                self._left.add(peer)
+                self._leavers.add(peer)
 
     def end(self, reason: str) -> None:
         """Tells the others that this process calls nothing more, and the failure if it is one."""
@@ -133,26 +133,26 @@ class Peers:
         self.end(reason)
         self._tell(_LEFT)
         start = time.monotonic()
-        while len(self._left) < len(self._others) or self._sent:
+        while len(self._leavers) < len(self._peers) or self._sends:
             is_late = time.monotonic() - start > self._limits.farewell_seconds
-            if is_late and (reason or any(self._ended.values())):
+            if is_late and (reason or any(self._ends.values())):
                 break
             self.listen()
             time.sleep(_LONGEST_SLEEP_SECONDS)
         if reason:
             self._world.Abort(1)  # MPI's own end would wait for processes that never come.
-        if not any(self._ended.values()):
+        if not any(self._ends.values()):
             self._mpi.Finalize()
 
     def _tell(self, message: bytes, to: Sequence[int] | None = None) -> None:
         """Sends a control message."""
-        for peer in self._others if to is None else to:
-            self._sent.append(
+        for peer in self._peers if to is None else to:
+            self._sends.append(
                 (self._world.Isend([message, self._mpi.BYTE], peer, _CONTROL), message)
             )
 
-    def _first_missing(self, others: Sequence[int]) -> int | None:
-        return next((peer for peer in others if not self._calls[peer]), None)
+    def _first_absent(self, peers: Sequence[int]) -> int | None:
+        return next((peer for peer in peers if not self._calls[peer]), None)
 
     def _wait(self, missing: Callable[[], int | None], call: CollectiveCall | None) -> None:
         """Waits until no process is missing.
@@ -176,13 +176,13 @@ class Peers:
             self.listen()
 
     def _check_failures(self, call: CollectiveCall | None) -> None:
-        for peer, reason in self._ended.items():
+        for peer, reason in self._ends.items():
             if reason:
                 raise self._stopped(call, f"instance {peer} failed: {reason}")
 
     def _check(self, peer: int, start: float, call: CollectiveCall | None) -> None:
         """Checks that there is hope for a process that is missing."""
-        if peer in self._ended:
+        if peer in self._ends:
             raise self._stopped(
                 call,
                 f"instance {peer} has ended, and calls it no more. All instances have to call the "

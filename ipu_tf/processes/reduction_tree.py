@@ -33,8 +33,8 @@ def pairs(first: int, count: int, group: int) -> Iterator[tuple[int, int]]:
 
 def nodes(first: int, count: int, group: int) -> tuple[int, ...]:
     """Returns the numbers of the replicas that stand for all of some consecutive ones."""
-    gone = {right for _, right in pairs(first, count, group)}
-    return tuple(number for number in range(first, first + count) if number not in gone)
+    leaves = {right for _, right in pairs(first, count, group)}
+    return tuple(number for number in range(first, first + count) if number not in leaves)
 
 
 def reduced(
@@ -47,8 +47,8 @@ def reduced(
         group: Replicas of the group.
         join: Returns the value of a pair.
     """
-    found = dict(values)
+    tree = dict(values)
     for left, right in pairs(0, group, group):
-        if right in found:
-            found[left] = join(found[left], found.pop(right))
-    return found[0]
+        if right in tree:
+            tree[left] = join(tree[left], tree.pop(right))
+    return tree[0]

@@ -80,15 +80,15 @@ def _compile_in_graph(
     name: str | None,
 ) -> tf.Tensor:
     """Compiles a program of a graph of TensorFlow 1; returns the path of its file."""
-    given = [
+    arguments = [
         value if tf.get_static_value(value) is not None else spec
         for value, spec in zip(values, specs, strict=True)
     ]
-    streamed = [one for one in given if isinstance(one, tf.TensorSpec)]
-    program = graph_program.traced_in_graph(func, given, name or _name_of(func))
+    input_specs = [one for one in arguments if isinstance(one, tf.TensorSpec)]
+    program = graph_program.traced_in_graph(func, arguments, name or _name_of(func))
 
     def write(*frozen: Any) -> bytes:
-        _compile_graph_program(path, program, streamed, frozen if freeze_variables else None)
+        _compile_graph_program(path, program, input_specs, frozen if freeze_variables else None)
         return str(path).encode()
 
     with tf.device(None):  # The host compiles.
@@ -138,12 +138,14 @@ def _compile_to(
     )
     on_device.get_concrete_function(*specs)  # Compiles it; errors of the compiler are raised here.
     root = tf.Module(name="ipu_tf_application")
-    root.program = tf.function(_traced(predictor), input_signature=specs, autograph=False)
+    root.program = tf.function(
+        _program_on_device(predictor), input_signature=specs, autograph=False
+    )
     concrete = root.program.get_concrete_function()
-    used = list(concrete.graph.variables if variables is None else variables)
-    root.parameters = [] if freeze_variables else used
+    parameters = list(concrete.graph.variables if variables is None else variables)
+    root.parameters = [] if freeze_variables else parameters
     root.tracked = (
-        used if variables is not None else tracking.resources_of((root.program,), (func,))
+        parameters if variables is not None else tracking.resources_of((root.program,), (func,))
     )
     feeds = application_graph.feeds_of(application_graph.functions_of(concrete))
     with tempfile.TemporaryDirectory() as temporary:
@@ -161,7 +163,7 @@ def _compile_to(
                 archive.write(file, file.relative_to(folder))
 
 
-def _traced(predictor: Predictor) -> Callable[..., Any]:
+def _program_on_device(predictor: Predictor) -> Callable[..., Any]:
     """Returns a program as one of the device, for pipelines run nowhere else."""
 
     def program(*args: Any) -> Any:

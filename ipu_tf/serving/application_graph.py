@@ -51,10 +51,10 @@ def feeds_of(functions: Iterable[object]) -> ProgramFeeds:
     Raises:
         ValueError: It writes several outfeeds, or reads several infeeds.
     """
-    found: dict[str, dict[int, Any]] = {_DEQUEUE: {}, _ENQUEUE: {}}
+    nodes: dict[str, dict[int, Any]] = {_DEQUEUE: {}, _ENQUEUE: {}}
     for node, number in _feed_nodes(functions):
-        found[node.op][number.attr["value"].tensor.int_val[0]] = node
-    infeeds, outfeeds = found[_DEQUEUE], found[_ENQUEUE]
+        nodes[node.op][number.attr["value"].tensor.int_val[0]] = node
+    infeeds, outfeeds = nodes[_DEQUEUE], nodes[_ENQUEUE]
     if max(len(outfeeds), len(infeeds)) > 1:
         raise ValueError(
             "A compiled application writes at most one IPUOutfeedQueue and reads at most one "
@@ -69,12 +69,12 @@ def feeds_of(functions: Iterable[object]) -> ProgramFeeds:
             tf.TensorSpec(tf.TensorShape(shape), tf.as_dtype(dtype))
             for shape, dtype in zip(shapes, types, strict=True)
         )
-    written = [enqueue.attr["T"].list.type for enqueue in outfeeds.values()]
+    output_types = [enqueue.attr["T"].list.type for enqueue in outfeeds.values()]
     return ProgramFeeds(
         infeed=next(iter(infeeds), None),
         outfeed=next(iter(outfeeds), None),
         inputs=inputs,
-        outputs=tuple(tf.as_dtype(dtype) for dtypes in written for dtype in dtypes),
+        outputs=tuple(tf.as_dtype(dtype) for dtypes in output_types for dtype in dtypes),
     )
 
 

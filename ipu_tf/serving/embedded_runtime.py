@@ -118,7 +118,7 @@ def embedded_runtime_start(
 def _started(path: str | os.PathLike[str], inputs: Any, name: str) -> RuntimeContext:
     """Returns a started program."""
     executable = load_executable(path, name)
-    values = _listed(inputs, executable.start_inputs, name)
+    values = _in_order(inputs, executable.start_inputs, name)
     _check_count(values, executable.start_inputs, name, "its start")
     tensors = [
         _checked(value, expected, name, EmbeddedRuntimeError)
@@ -183,24 +183,24 @@ def embedded_runtime_stop(context: RuntimeContext) -> NoReturn:
     )
 
 
-def _path(given: Any) -> str | os.PathLike[str]:
+def _path(place: Any) -> str | os.PathLike[str]:
     """Returns a path that may be what the compile op returns: a string tensor, or its value."""
-    if isinstance(given, bytes):
-        return os.fsdecode(given)
-    if not isinstance(given, tf.Tensor):
-        path: str | os.PathLike[str] = given
+    if isinstance(place, bytes):
+        return os.fsdecode(place)
+    if not isinstance(place, tf.Tensor):
+        path: str | os.PathLike[str] = place
         return path
-    known = tf.get_static_value(given)
-    if known is None:
+    value = tf.get_static_value(place)
+    if value is None:
         raise ValueError(
             "The path of the executable has to be known when it is started. Pass a string, such as "
             "the value of the path that a session has run. "
-            f"Received: {given!r}."
+            f"Received: {place!r}."
         )
-    return str(np.asarray(known).item().decode())
+    return str(np.asarray(value).item().decode())
 
 
-def _listed(inputs: Any, expected: Sequence[InputDescription], program: str) -> list[Any]:
+def _in_order(inputs: Any, expected: Sequence[InputDescription], program: str) -> list[Any]:
     if not isinstance(inputs, Mapping):
         return _as_list(inputs, program, "its start")
     names = [description.name for description in expected]
@@ -246,14 +246,14 @@ def _checked(
         )
     has_dtype = hasattr(value, "dtype")
     tensor = tf.convert_to_tensor(value, dtype=None if has_dtype else expected.dtype)
-    received = f"Received: {tensor.dtype.name} of shape {tensor.shape}."
+    text = f"Received: {tensor.dtype.name} of shape {tensor.shape}."
     if tensor.dtype != expected.dtype:
         raise wrong_dtype(
             f"Input '{expected.name}' of program '{program}' has dtype {expected.dtype.name}: "
-            f"tf.cast it. {received}"
+            f"tf.cast it. {text}"
         )
     if not tensor.shape.is_compatible_with(expected.shape):
         raise EmbeddedRuntimeError(
-            f"Input '{expected.name}' of program '{program}' has shape {expected.shape}. {received}"
+            f"Input '{expected.name}' of program '{program}' has shape {expected.shape}. {text}"
         )
     return tensor

@@ -254,12 +254,12 @@ def predict_signature(
         raise ValueError(
             "Both `predict_step_signature` and `input_dataset` are given: pass one of them."
         )
-    found = signatures.step_signature("predict_step", predict_step, signature, skipped=skipped)
+    of_step = signatures.step_signature("predict_step", predict_step, signature, skipped=skipped)
     if dataset is not None:
         of_dataset = signatures.dataset_signature(predict_step, dataset, skipped=skipped)
-        return of_dataset if found is None else found
-    if found is not None:
-        return found
+        return of_dataset if of_step is None else of_step
+    if of_step is not None:
+        return of_step
     if preprocessing_step is None or before is None:
         raise ValueError(
             "The inputs of `predict_step` are unknown: pass `predict_step_signature` or "
@@ -280,13 +280,13 @@ def signature_before(step: Step | None, signature: Signature | None) -> StepSign
     if step is None:
         _refuse_lonely("preprocessing_step", signature)
         return None
-    found = signatures.step_signature("preprocessing_step", step, signature)
-    if found is None:
+    of_step = signatures.step_signature("preprocessing_step", step, signature)
+    if of_step is None:
         raise ValueError(
             "The inputs of `preprocessing_step` are unknown: pass `preprocessing_step_signature`, "
             "or make it a tf.function with an input_signature."
         )
-    return found
+    return of_step
 
 
 def _signature_after(step: Step | None, signature: Signature | None) -> StepSignature | None:

@@ -56,7 +56,7 @@ class GraphProgram:
 
         def program(*inputs: tf.Tensor) -> Any:
             captured = [
-                own[id(tensor)].handle if id(tensor) in own else _known(tensor)
+                own[id(tensor)].handle if id(tensor) in own else _static(tensor)
                 for tensor in self.function.captured_inputs
             ]
             return call_flat(self.function, [*inputs, *captured])
@@ -83,10 +83,12 @@ def traced_in_graph(
     variables = VariableRecord()
     specs = [one for one in inputs if isinstance(one, tf.TensorSpec)]
 
-    def traced(given: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        left = iter(given)
+    def traced(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        values = iter(tensors)
         arguments = [
-            next(left) if isinstance(one, tf.TensorSpec) else tf.constant(tf.get_static_value(one))
+            next(values)
+            if isinstance(one, tf.TensorSpec)
+            else tf.constant(tf.get_static_value(one))
             for one in inputs
         ]
         scope = tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), use_resource=True)
@@ -108,7 +110,7 @@ def traced_in_graph(
     captured = function.captured_inputs
     for tensor in captured:
         if tensor.dtype != tf.resource:
-            _known(tensor)
+            _static(tensor)
     handles = [one for one in captured if one.dtype == tf.resource and not is_eager(one)]
     return GraphProgram(function=function, handles=tuple(handles), name=name)
 
@@ -121,7 +123,7 @@ def _variable(handle: tf.Tensor, value: Any) -> tf.Variable:
     )
 
 
-def _known(tensor: tf.Tensor) -> tf.Tensor:
+def _static(tensor: tf.Tensor) -> tf.Tensor:
     """Returns a tensor as an eager one.
 
     Raises:

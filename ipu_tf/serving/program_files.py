@@ -85,16 +85,16 @@ class ProgramParts:
                 inputs = tf.nest.flatten(self._ordered(results))
             results = run(inputs)
             if after is None:
-                return self._named(results if isinstance(results, Mapping) else _list(results))
+                return self._by_name(results if isinstance(results, Mapping) else _list(results))
             if self.after is not None:
                 signatures.check_results_fit(
                     "predict_step", results, "postprocessing_step", self.after
                 )
-            return self._named(signatures.call_step(after, results))
+            return self._by_name(signatures.call_step(after, results))
 
         return _function(predict, self.signature)
 
-    def _named(self, results: Any) -> Any:
+    def _by_name(self, results: Any) -> Any:
         """Returns results as a dict if their names are given.
 
         Raises:
@@ -258,9 +258,9 @@ def write_stock_graph(path: Path) -> None:
         for function in graph.graph_def.library.function:
             has_tile_ops |= make_stock(function)
         ops = graph.meta_info_def.stripped_op_list.op
-        known = [definition for definition in ops if not is_tile_op(definition.name)]
+        stock_ops = [definition for definition in ops if not is_tile_op(definition.name)]
         graph.meta_info_def.stripped_op_list.ClearField("op")
-        ops.extend(known)
+        ops.extend(stock_ops)
     if has_tile_ops:
         path.write_bytes(model.SerializeToString(deterministic=True))
         path.with_name(_FINGERPRINT).unlink(missing_ok=True)  # It is of the graph before.

@@ -64,7 +64,7 @@ class Predictor:
         self.steps_per_execution = iterations
         is_traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
         is_concrete = isinstance(function, tf.types.experimental.ConcreteFunction)
-        self._function = function if is_traced or is_concrete else _traced(function)
+        self._function = function if is_traced or is_concrete else _without_operations(function)
 
     @tf.autograph.experimental.do_not_convert
     def predict_step(self, *args: object, **kwargs: object) -> TensorStructure:
@@ -72,7 +72,7 @@ class Predictor:
         return self._function(*args, **kwargs)
 
 
-def _traced(function: Callable[..., Any]) -> Any:
+def _without_operations(function: Callable[..., Any]) -> Any:
     """Returns a tf.function of a function that may return operations, such as those of loops."""
 
     def step(*args: Any, **kwargs: Any) -> Any:

@@ -65,7 +65,7 @@ def step_signature(
     """
     declared = _declared(step)
     if signature is None:
-        return None if declared is None else _named(step, declared[skipped:], skipped)
+        return None if declared is None else _with_names(step, declared[skipped:], skipped)
     where = f"`{argument}_signature`"
     if declared is not None:
         raise ValueError(
@@ -85,7 +85,7 @@ def step_signature(
             raise TypeError(
                 f"{where} must be a list or tuple of tf.TensorSpec. Received an element {spec!r}."
             )
-    return _named(step, signature, skipped)
+    return _with_names(step, signature, skipped)
 
 
 def dataset_signature(
@@ -113,7 +113,7 @@ def dataset_signature(
             "The elements of `input_dataset` must be tensors, tuples of tensors or dicts of "
             f"tensors. Received: element_spec={dataset.element_spec!r}."
         )
-    signature = _named(step, flat, skipped)
+    signature = _with_names(step, flat, skipped)
     return StepSignature(specs=signature.specs, by_keyword=by_keyword)
 
 
@@ -137,7 +137,7 @@ def signature_of_results(
             results if isinstance(results, list | tuple) else [cast("tf.Tensor", results)]
         )
         flat = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
-    return StepSignature(specs=_named(step, flat, skipped).specs, by_keyword=by_keyword)
+    return StepSignature(specs=_with_names(step, flat, skipped).specs, by_keyword=by_keyword)
 
 
 def check_static(argument: str, signature: StepSignature) -> None:
@@ -172,11 +172,11 @@ def check_results_fit(
     if not fits:
         raise ValueError(
             f"The results of `{argument}` do not fit the signature of `{next_name}`. Expected: "
-            f"{_listed(expected)}. Received: {_listed(tensors)}."
+            f"{_text(expected)}. Received: {_text(tensors)}."
         )
 
 
-def _listed(values: Sequence[Any]) -> str:
+def _text(values: Sequence[Any]) -> str:
     return ", ".join(f"{value.dtype.name}{value.shape}" for value in values) or "nothing"
 
 
@@ -189,7 +189,7 @@ def _declared(step: Any) -> Sequence[tf.TensorSpec] | None:
     return declared
 
 
-def _named(step: Callable[..., Any], specs: Sequence[Any], skipped: int) -> StepSignature:
+def _with_names(step: Callable[..., Any], specs: Sequence[Any], skipped: int) -> StepSignature:
     """Returns the signature with a name for every input: its own, or that of the parameter."""
     parameters = _parameters(step)[skipped:]
     specs_with_names: list[tf.TensorSpec] = []

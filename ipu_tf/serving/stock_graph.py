@@ -18,8 +18,8 @@ _DROPPED = frozenset({"IpuFloatingPointCheck", "IpuReplayRecord"})
 
 def is_tile_op(op_type: str) -> bool:
     """Returns whether stock TensorFlow lacks an op type because it is of this package."""
-    known = (STOCK_TYPES, joined_ops.JOINED, _DROPPED, (index_checks.CHECK,))
-    return any(op_type in types for types in known)
+    tables = (STOCK_TYPES, joined_ops.JOINED, _DROPPED, (index_checks.CHECK,))
+    return any(op_type in types for types in tables)
 
 
 def make_stock(function: FunctionDef) -> bool:
@@ -72,7 +72,7 @@ def _replace_nodes(function: Any, nodes: list[Any], renamed: dict[str, str]) -> 
     function.node_def.extend(copies)
     for result, name in function.ret.items():
         function.ret[result] = current(name)
-    gone = [key for key, name in function.control_ret.items() if name not in names]
-    for key in gone:
+    lost_outputs = [key for key, name in function.control_ret.items() if name not in names]
+    for key in lost_outputs:
         del function.control_ret[key]
         function.signature.control_output.remove(key)

@@ -22,15 +22,15 @@ def resources_of(
         objects: Functions and objects that the functions call; tables are found in their closures.
     """
     graphs = [function.get_concrete_function().graph for function in functions]
-    found = {id(variable): variable for graph in graphs for variable in graph.variables}
-    handles = {id(getattr(variable, "handle", None)) for variable in found.values()}
+    resources = {id(variable): variable for graph in graphs for variable in graph.variables}
+    handles = {id(getattr(variable, "handle", None)) for variable in resources.values()}
     if not any(_is_table(outer, handles) for graph in graphs for outer, _ in graph.captures):
-        return list(found.values())
-    seen: set[int] = set()
+        return list(resources.values())
+    ids: set[int] = set()
     for value in objects:
-        for resource in _trackables(value, seen, _DEPTH):
-            found[id(resource)] = resource
-    return list(found.values())
+        for resource in _trackables(value, ids, _DEPTH):
+            resources[id(resource)] = resource
+    return list(resources.values())
 
 
 def _is_table(captured: tf.Tensor, handles: set[int]) -> bool:
@@ -38,11 +38,11 @@ def _is_table(captured: tf.Tensor, handles: set[int]) -> bool:
     return captured.dtype in (tf.resource, tf.variant) and id(captured) not in handles
 
 
-def _trackables(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
+def _trackables(value: Any, visits: set[int], depth: int) -> Iterator[Any]:
     """Yields the objects with tables that a value is, holds or closes over."""
-    if value is None or id(value) in seen or depth < 0:
+    if value is None or id(value) in visits or depth < 0:
         return
-    seen.add(id(value))
+    visits.add(id(value))
     if hasattr(value, "layers") and hasattr(value, "train_step"):
         value = value.layers  # A model of Keras without its optimizer, which files cannot hold.
     if isinstance(value, tf.__internal__.tracking.Trackable) and not _is_function(value):
@@ -52,14 +52,14 @@ def _trackables(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
         value = list(value.values())
     if isinstance(value, list | tuple):
         for element in value:
-            yield from _trackables(element, seen, depth - 1)
+            yield from _trackables(element, visits, depth - 1)
         return
-    yield from _of_function(value, seen, depth)
+    yield from _of_function(value, visits, depth)
 
 
-def _of_function(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
-    for used in closed_over(value):
-        yield from _trackables(used, seen, depth - 1)
+def _of_function(value: Any, visits: set[int], depth: int) -> Iterator[Any]:
+    for part in closed_over(value):
+        yield from _trackables(part, visits, depth - 1)
 
 
 def closed_over(value: tf.Tensor) -> Iterator[object]:
@@ -70,8 +70,8 @@ def closed_over(value: tf.Tensor) -> Iterator[object]:
         yield owner
     function = inspect.unwrap(getattr(function, "__func__", function))
     if inspect.isfunction(function):
-        used = inspect.getclosurevars(function)
-        yield from (*used.nonlocals.values(), *used.globals.values())
+        variables = inspect.getclosurevars(function)
+        yield from (*variables.nonlocals.values(), *variables.globals.values())
 
 
 def _is_function(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """Traces a call of a strategy as a program, compiles it for the device, and runs it on the host.
 
-The steps hand values on: `traced` -> `compiled` -> `executed`.
+The steps hand values on: `trace_call` -> `compile_trace` -> `execute`.
 """
 
 from __future__ import annotations
@@ -138,12 +138,12 @@ def untraced_program(call: ProgramCall) -> Program:
     if is_in_loop_body(tf.compat.v1.get_default_graph()):
         steps = 0  # Nothing says how often a loop of the script's own runs it.
     if getattr(fn, "__name__", "") in _KERAS_STEPS:  # Keras repeats its steps in one execution.
-        compiled = getattr(call.owner, "steps_per_execution", None)
-        steps = 1 if compiled is None else int(compiled)
+        steps_per_execution = getattr(call.owner, "steps_per_execution", None)
+        steps = 1 if steps_per_execution is None else int(steps_per_execution)
     return Program(name=program_name(fn), steps_per_execution=steps)
 
 
-def traced(call: ProgramCall, program: Program, run: Callable[[], object]) -> ProgramTrace:
+def trace_call(call: ProgramCall, program: Program, run: Callable[[], object]) -> ProgramTrace:
     """Returns the trace of a call in the graph that is being built.
 
     Args:
@@ -172,7 +172,7 @@ def traced(call: ProgramCall, program: Program, run: Callable[[], object]) -> Pr
     return ProgramTrace(tracer=tracer, graph=graph, first=first, outputs=outputs)
 
 
-def compiled(call: ProgramCall, trace: ProgramTrace) -> DeviceProgram | None:
+def compile_trace(call: ProgramCall, trace: ProgramTrace) -> DeviceProgram | None:
     """Returns the device program of a trace; None for a function that has none.
 
     Raises:
@@ -201,7 +201,7 @@ def compiled(call: ProgramCall, trace: ProgramTrace) -> DeviceProgram | None:
     return program_shards.noted(device, tracer, graph)
 
 
-def executed(
+def execute(
     call: ProgramCall, trace: ProgramTrace, device: DeviceProgram | None
 ) -> tuple[object, DeviceProgram | None]:
     """Returns the results of a trace as the host computes them, and its noted device program.

@@ -262,8 +262,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if in_force(self) is not self:
             return in_force(self).reduce(reduce_op, value, axis)
         name = reduce_op if isinstance(reduce_op, str) else getattr(reduce_op, "value", "")
-        known = {one.value: one for one in tf.distribute.ReduceOp}.get(name.upper(), reduce_op)
-        if axis is not None and known is tf.distribute.ReduceOp.MEAN:
+        operation = {one.value: one for one in tf.distribute.ReduceOp}.get(name.upper(), reduce_op)
+        if axis is not None and operation is tf.distribute.ReduceOp.MEAN:
             # TensorFlow would make the device count in 64 bits; the host knows the shape.
             tensor = tf.convert_to_tensor(value)
             total = self._over_axes(tf.distribute.ReduceOp.SUM, tensor, axis)
@@ -272,7 +272,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
             value = tf.math.truediv(total, tf.cast(count, total.dtype))
         elif axis is not None or hooks.active() is None:
             value = self._over_axes(reduce_op, value, axis)
-        return value if hooks.active() is None else self.extended.reduced(known, value)
+        return value if hooks.active() is None else self.extended.reduced(operation, value)
 
     def _over_axes(self, reduce_op: Any, value: Any, axis: Any) -> Any:
         """Returns the sum of a value over axes, as TensorFlow checks and computes it."""
@@ -313,8 +313,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
         A program that was traced before is not retraced, so later reports do not show it.
         """
         self._programs.clear()
-        for found in self._nonfinite.values():
-            found.clear()
+        for records in self._nonfinite.values():
+            records.clear()
         if self._recorder is not None:
             self._recorder.clear()
 
@@ -369,9 +369,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
             self._keeping_what_does_not_fit(call, program),
             program_trace.errors_as_they_are(program, call.configuration),
         ):
-            trace = program_trace.traced(call, program, run)
-            device = program_trace.compiled(call, trace)
-        outputs, program.device = program_trace.executed(call, trace, device)
+            trace = program_trace.trace_call(call, program, run)
+            device = program_trace.compile_trace(call, trace)
+        outputs, program.device = program_trace.execute(call, trace, device)
         self._add_programs(call, trace.tracer)
         device_programs.end_unless_run()
         return outputs

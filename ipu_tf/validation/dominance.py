@@ -57,17 +57,17 @@ def parts_of(program: DeviceProgram, classes: Mapping[str, str]) -> list[Part]:
     cycles["sum over replicas"] += program.all_reduce_cycles
     cycles["links between stages"] += program.timeline.link_cycles
     cycles["other stages"] += max(0, program.cycles - sum(cycles.values()))
-    found = [Part(name=name, share=part / program.cycles) for name, part in cycles.items() if part]
-    return sorted(found, key=lambda part: (-part.share, part.name))
+    parts = [Part(name=name, share=part / program.cycles) for name, part in cycles.items() if part]
+    return sorted(parts, key=lambda part: (-part.share, part.name))
 
 
 def memory_of(program: DeviceProgram) -> str:
     """Returns how full the fullest tile of every IPU is, as a text."""
     texts = []
     for ipu in program.ipus:
-        used = int(figures.tile_bytes(ipu.memory).max(initial=0)) / _KIB
+        kib = int(figures.tile_bytes(ipu.memory).max(initial=0)) / _KIB
         limit = ipu.memory.limit_bytes / _KIB
-        texts.append(f"{used:.0f}" + (" (too large)" if used > limit else ""))
+        texts.append(f"{kib:.0f}" + (" (too large)" if kib > limit else ""))
     return f"fullest tile {', '.join(texts)} of {limit:.0f} KiB"
 
 

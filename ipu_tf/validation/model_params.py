@@ -143,11 +143,11 @@ def _poplar_options(record: MeasuredPoint) -> dict[str, str]:
     return options
 
 
-def _type(text: str, names: Mapping[str, str], what: str) -> str:
-    found = names.get(text.strip().lower())
-    if found is None:
-        raise CannotPredict(f"{what} must be one of {', '.join(names)}, and is {text!r}")
-    return found
+def _type(text: str, names: Mapping[str, str], owner: str) -> str:
+    value = names.get(text.strip().lower())
+    if value is None:
+        raise CannotPredict(f"{owner} must be one of {', '.join(names)}, and is {text!r}")
+    return value
 
 
 def _flag(record: MeasuredPoint, name: str, *, default: bool = False) -> bool:

@@ -40,7 +40,7 @@ def model(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     classes: dict[str, str] = {}
 
     def made() -> keras.Model:
-        built = _made(params)
+        built = _model_of(params)
         classes.update(layer_classes(built))
         return built
 
@@ -74,12 +74,12 @@ def _outcome(program: DeviceProgram, classes: dict[str, str]) -> PredictionOutco
     return PredictionOutcome(items_per_second=rate, explanation=f"{dominant}; {memory_of(program)}")
 
 
-def _made(params: ModelParams) -> keras.Model:
+def _model_of(params: ModelParams) -> keras.Model:
     common: Any = {"optimizer": params.optimizer, **params.options}
     if items := zoo.network(params.network).items:
         common[items] = params.micro_batch
     if params.placement.stages:
-        built: Any = zoo.pipelined(
+        model: Any = zoo.pipelined(
             params.network,
             params.placement,
             micro_batches=params.accumulation,
@@ -87,14 +87,14 @@ def _made(params: ModelParams) -> keras.Model:
             **common,
         )
     else:
-        built = zoo.compiled(params.network, placement=params.placement, **common)
-        built.set_gradient_accumulation_options(
+        model = zoo.compiled(params.network, placement=params.placement, **common)
+        model.set_gradient_accumulation_options(
             gradient_accumulation_steps_per_replica=params.accumulation,
             **params.offload,
         )
     if not params.training:
-        built.steps_per_execution = params.accumulation
-    return built
+        model.steps_per_execution = params.accumulation
+    return model
 
 
 def _recomputation_mode(params: ModelParams) -> RecomputationMode:

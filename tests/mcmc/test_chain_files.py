@@ -12,7 +12,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from ipu_tf import mcmc
     from ipu_tf.mcmc.chain_files import ChainFiles, chain_files
-    from ipu_tf.mcmc.directory_lock import locked
+    from ipu_tf.mcmc.directory_lock import lock
 
 DRAWS = [np.arange(6, dtype="float32").reshape(2, 3), np.array([True, False])]
 STATE = [np.ones((1, 2), "float32"), np.array([[1, 2]], "int32")]
@@ -137,9 +137,9 @@ def test_a_killed_process_leaves_no_lock(tmp_path):
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
         other.stdout.readline()
-        with pytest.raises(mcmc.ChainsInUse), locked(tmp_path):
+        with pytest.raises(mcmc.ChainsInUse), lock(tmp_path):
             pass
         other.kill()
         other.wait()
-    with locked(tmp_path):
+    with lock(tmp_path):
         pass

@@ -60,7 +60,7 @@ def test_limits_are_set_by_the_environment():
 def test_a_short_wait_does_not_sleep(monkeypatch):
     """The shortest sleep takes as long as an exchange of small values."""
     waiting = Peers.__new__(Peers)
-    waiting._ended, waiting._heard, waiting._limits = {}, {1: time.monotonic()}, Limits()
+    waiting._ends, waiting._heard, waiting._limits = {}, {1: time.monotonic()}, Limits()
     monkeypatch.setattr(waiting, "listen", lambda: None)
     slept, seconds = [], iter([0.0] * 9 + [1.0] * 9)
     clock = types.SimpleNamespace(monotonic=lambda: next(seconds), sleep=slept.append)

@@ -16,7 +16,7 @@ from ipu_tf.processes.launch.options import (
     WITHOUT_EFFECT,
     LaunchOptions,
     add_arguments,
-    joined,
+    join_words,
     launch_options,
     without_effect,
 )
@@ -28,7 +28,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "distributed.md").read_te
 def parsed(*words):
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return parser.parse_args(joined(words))
+    return parser.parse_args(join_words(words))
 
 
 def options(*words):

@@ -13,7 +13,7 @@ import pytest
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.processes.instances import Instances, LaunchError
 from ipu_tf.processes.launch import instance, programs, python_program
-from ipu_tf.processes.launch.children import said, status_of
+from ipu_tf.processes.launch.children import ending, status_of
 from ipu_tf.processes.launch.cores import share_of_cores, thread_variables
 from ipu_tf.processes.launch.job import job_environment
 from ipu_tf.processes.launch.job_description import JobDescription, described
@@ -276,9 +276,9 @@ def test_lines_are_written_whole_and_kept(tmp_path):
 
 
 def test_ends_in_words():
-    assert (said(7), status_of(7)) == ("ended with status 7", 7)
-    assert (said(-9), status_of(-9)) == ("was killed by signal 9 (SIGKILL)", 137)
-    assert said(-200) == "was killed by signal 200"
+    assert (ending(7), status_of(7)) == ("ended with status 7", 7)
+    assert (ending(-9), status_of(-9)) == ("was killed by signal 9 (SIGKILL)", 137)
+    assert ending(-200) == "was killed by signal 200"
     assert programs.program_command(["/bin/sh"]) == ["/bin/sh"]
 
 

@@ -36,16 +36,16 @@ def replacements(spellings: Sequence[Spelling], notices: Notices) -> Mapping[Pat
     that wrap the method.
     """
     rewrites: dict[Patch, list[tuple[Rewrite, Notify]]] = defaultdict(list)
-    found: dict[Patch, Wrap] = {}
+    wraps: dict[Patch, Wrap] = {}
     for spelling in spellings:
         notify = notices.of(spelling)
         for patch, rewrite in spelling.rewrites.items():
             rewrites[patch].append((rewrite, notify))
         for patch, wrap in spelling.wraps.items():
-            found[patch] = _around(found.get(patch), wrap(notify))
+            wraps[patch] = _around(wraps.get(patch), wrap(notify))
     for patch, rewrites_of_patch in rewrites.items():
-        found[patch] = _around(found.get(patch), _rewriting(rewrites_of_patch))
-    return {patch: _like_stock(wrap) for patch, wrap in found.items()}
+        wraps[patch] = _around(wraps.get(patch), _rewriting(rewrites_of_patch))
+    return {patch: _like_stock(wrap) for patch, wrap in wraps.items()}
 
 
 def _around(inner: Wrap | None, outer: Wrap) -> Wrap:

@@ -64,14 +64,14 @@ class Notices:
     """Logs the notice of each spelling once."""
 
     def __init__(self) -> None:
-        self._given: set[str] = set()
+        self._texts: set[str] = set()
 
     def of(self, spelling: Spelling) -> Notify:
         """Returns the function that logs a spelling's notice the first time."""
 
         def notify() -> None:
-            if spelling.name not in self._given:
-                self._given.add(spelling.name)
+            if spelling.name not in self._texts:
+                self._texts.add(spelling.name)
                 _LOG.warning("%s", spelling.notice)
 
         return notify

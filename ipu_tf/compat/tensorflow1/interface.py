@@ -61,7 +61,7 @@ def imported_by_scripts() -> Iterator[None]:
     Installed libraries, such as Keras, import the TensorFlow that they are written for, so the
     importing module decides.
     """
-    stock, found = builtins.__import__, TensorFlow1(tf.__name__, tf.__doc__)
+    stock, interface = builtins.__import__, TensorFlow1(tf.__name__, tf.__doc__)
 
     def import_module(
         name: str,
@@ -71,7 +71,7 @@ def imported_by_scripts() -> Iterator[None]:
         level: int = 0,
     ) -> ModuleType:
         module = stock(name, globals, locals, fromlist or (), level)
-        return found if module is tf and _is_of_script(globals or {}) else module
+        return interface if module is tf and _is_of_script(globals or {}) else module
 
     builtins.__import__ = import_module
     try:

@@ -101,8 +101,8 @@ class PipelinesByArguments(StepsAreUpdates):
         name: str | None = None,
         **options: object,
     ) -> None:
-        given = (one for one in (inputs, outputs) if one is not None)
-        super().__init__(*args, *given, name=name)
+        structures = (one for one in (inputs, outputs) if one is not None)
+        super().__init__(*args, *structures, name=name)
         _set_pipelining(self, gradient_accumulation_count, options)
 
 

@@ -49,9 +49,9 @@ _PREDICTIONS = tuple(
 )
 
 
-def _given(what: Any) -> Callable[[Notify], Wrap]:
+def _constant(value: Any) -> Callable[[Notify], Wrap]:
     """Returns the factory of a function or module that tf_keras lacks, or has by another name."""
-    return lambda notify: lambda stock: what
+    return lambda notify: lambda stock: value
 
 
 SPELLINGS = (
@@ -61,19 +61,19 @@ SPELLINGS = (
         "`LossScaleOptimizer(optimizer, loss_scale)`.",
         here="They are those of `keras.mixed_precision`; a `loss_scale` of a policy that `compile` "
         "does not take is refused.",
-        wraps=MappingProxyType({_POLICY: _given(tf_keras.mixed_precision.set_global_policy)}),
+        wraps=MappingProxyType({_POLICY: _constant(tf_keras.mixed_precision.set_global_policy)}),
     ),
     Spelling(
         name="`keras.optimizer_v2.learning_rate_schedule` without an import of it",
         before="A module of its package.",
         here="It is `keras.optimizers.schedules`.",
-        wraps=MappingProxyType({_SCHEDULES: _given(schedules_module)}),
+        wraps=MappingProxyType({_SCHEDULES: _constant(schedules_module)}),
     ),
     Spelling(
         name="`model.predict_classes`, `predict_proba` of a Sequential",
         before="Classes and outputs, until Keras 2.5.",
         here="The same.",
-        wraps=MappingProxyType({patch: _given(_METHODS[patch.name]) for patch in _PREDICTIONS}),
+        wraps=MappingProxyType({patch: _constant(_METHODS[patch.name]) for patch in _PREDICTIONS}),
     ),
 )
 """The names, but for those that modules of the sources have; see `places`."""

@@ -84,10 +84,12 @@ class StepsAreUpdates(_Base):
             kwargs[steps_argument] = steps = steps * count
         if isinstance(data[0], tf.data.Dataset):
             data = (of_epoch(data[0], steps), *data[1:])
-        elif all(hasattr(array, "shape") for array in tf.nest.flatten(_given(data))):
+        elif all(hasattr(array, "shape") for array in tf.nest.flatten(_parts(data))):
             batch_size = batch_size or KERAS_BATCH_SIZE
             of_update = count * replicas_on_device(self)
-            data = _whole(data, batch_size, steps, of_update, subject=f"model '{self.name}'")
+            data = _update_samples(
+                data, batch_size, steps, of_update, subject=f"model '{self.name}'"
+            )
         compiled = self.steps_per_execution
         if of_run is not None:
             self.steps_per_execution = of_run * count
@@ -102,13 +104,13 @@ def of_epoch(dataset: tf.data.Dataset, batches: int | None) -> tf.data.Dataset:
     length = int(dataset.cardinality())
     if batches is None or length == tf.data.INFINITE_CARDINALITY:
         return dataset
-    taken = dataset.take(batches)
+    epoch = dataset.take(batches)
     if length == tf.data.UNKNOWN_CARDINALITY:
-        return taken.apply(tf.data.experimental.assert_cardinality(batches))
-    return taken
+        return epoch.apply(tf.data.experimental.assert_cardinality(batches))
+    return epoch
 
 
-def _whole(
+def _update_samples(
     data: tuple[Any, ...], batch_size: int, batches: int | None, of_update: int, *, subject: str
 ) -> tuple[Any, ...]:
     """Returns the first samples of arrays that make whole weight updates; logs a warning.
@@ -120,23 +122,23 @@ def _whole(
         of_update: Batches of a weight update on all replicas.
         subject: The beginning of the warning.
     """
-    samples = min(len(array) for array in tf.nest.flatten(_given(data)))
-    wanted = samples // batch_size // of_update * of_update if batches is None else batches
-    kept = wanted * batch_size
-    if not 0 < kept < samples:
+    samples = min(len(array) for array in tf.nest.flatten(_parts(data)))
+    steps = samples // batch_size // of_update * of_update if batches is None else batches
+    size = steps * batch_size
+    if not 0 < size < samples:
         return data  # All of them, or an error follows.
     if batches is None:
         _LOG.warning(
             "%s: the last %d of %d samples are dropped, because a weight update takes %d batches "
             "of %d samples.",
             subject,
-            samples - kept,
+            samples - size,
             samples,
             of_update,
             batch_size,
         )
-    return tuple(tf.nest.map_structure(lambda array: array[:kept], part) for part in data)
+    return tuple(tf.nest.map_structure(lambda array: array[:size], part) for part in data)
 
 
-def _given(data: tuple[Any, ...]) -> tuple[Any, ...]:
+def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(part for part in data if part is not None)

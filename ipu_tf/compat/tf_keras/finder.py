@@ -44,11 +44,15 @@ class EarlierModules:
             if spec is not None:
                 call_around(spec, self._execute_and_adapt)
             return spec
-        rest = name.removeprefix(_BELOW)
-        if rest == name or rest.partition(".")[0] == _OF_THE_VENDOR or _is_public(rest):
+        path_below = name.removeprefix(_BELOW)
+        if (
+            path_below == name
+            or path_below.partition(".")[0] == _OF_THE_VENDOR
+            or _is_public(path_below)
+        ):
             return None
         # No base class of the loader: `create_module` and `exec_module` are all it needs.
-        return ModuleSpec(name, self) if source_of(rest) else None  # type: ignore[arg-type]
+        return ModuleSpec(name, self) if source_of(path_below) else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Leaves the module to the import system."""
@@ -84,9 +88,9 @@ class EarlierModules:
     def _adapt(self, tree: ModuleType) -> None:
         for name, module in tuple(sys.modules.items()):
             if f"{name}.".startswith(_BELOW) and _LOOKUP not in vars(module):
-                rest = name.removeprefix(TREE).removeprefix(".")
-                if module.__name__ == name and rest.partition(".")[0] != _OF_THE_VENDOR:
-                    setattr(module, _LOOKUP, _lookup(name, rest))
+                path_below = name.removeprefix(TREE).removeprefix(".")
+                if module.__name__ == name and path_below.partition(".")[0] != _OF_THE_VENDOR:
+                    setattr(module, _LOOKUP, _lookup(name, path_below))
                     self._undo.append(_removal(module))
         self._undo.append(self._forget)
         self._undo.append(self._then(tree))
@@ -104,11 +108,11 @@ class EarlierModules:
                 delattr(holder, last)
 
 
-def _is_public(rest: str) -> bool:
+def _is_public(path_below: str) -> bool:
     """Returns whether the tree has a module of its own."""
     tree = sys.modules.get(TREE)
     folders = getattr(tree, "__path__", ())
-    path = rest.replace(".", os.sep)
+    path = path_below.replace(".", os.sep)
     return any(
         os.path.exists(os.path.join(folder, path, "__init__.py"))
         or os.path.exists(os.path.join(folder, f"{path}.py"))
@@ -120,11 +124,11 @@ def _removal(module: ModuleType) -> Callable[[], None]:
     return lambda: delattr(module, _LOOKUP)
 
 
-def _lookup(name: str, rest: str) -> Callable[[str], object]:
+def _lookup(name: str, path_below: str) -> Callable[[str], object]:
     """Returns the function that looks up a name that a module of the tree lacks."""
 
     def look_up(attribute: str) -> object:
-        if attribute == "__version__" and not rest:
+        if attribute == "__version__" and not path_below:
             return importlib.import_module("tf_keras").__version__
         if not attribute.startswith("__"):
             below = f"{name}.{attribute}"
@@ -133,11 +137,11 @@ def _lookup(name: str, rest: str) -> Callable[[str], object]:
             except ModuleNotFoundError as error:
                 if error.name != below:
                     raise
-            source = source_of(rest) if rest else None
+            source = source_of(path_below) if path_below else None
             if source is not None:
-                found = importlib.import_module(source)
-                if hasattr(found, attribute):
-                    return getattr(found, attribute)
+                module = importlib.import_module(source)
+                if hasattr(module, attribute):
+                    return getattr(module, attribute)
         message = f"module {name!r} has no attribute {attribute!r}"
         raise AttributeError(message, name=attribute, obj=sys.modules.get(name))
 

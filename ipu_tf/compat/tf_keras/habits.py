@@ -55,10 +55,10 @@ def legacy_optimizers(tree: ModuleType) -> Iterator[None]:
         tree: The package that scripts get for `keras`.
     """
     module, precision = tree.optimizers, tree.mixed_precision
-    given = {name: getattr(module.legacy, name) for name in _LEGACY}
-    given |= {"get": optimizers_module.get}
-    stock = {name: getattr(module, name) for name in given}
-    vars(module).update(given)
+    earlier = {name: getattr(module.legacy, name) for name in _LEGACY}
+    earlier |= {"get": optimizers_module.get}
+    stock = {name: getattr(module, name) for name in earlier}
+    vars(module).update(earlier)
     # That of 2.15 cannot be subclassed: it makes one for new or for legacy optimizers.
     either = precision.LossScaleOptimizer
     precision.LossScaleOptimizer = LegacyLossScaleOptimizer
@@ -102,13 +102,13 @@ def _steps(call: Call) -> bool:
 
 def _trainable(call: Call) -> bool:
     """Makes what says whether a layer trains, such as a name that a script gave first, a bool."""
-    given = call.args[0] if call.args else call.kwargs.get("trainable", True)
-    if isinstance(given, bool) or tf.is_tensor(given):
+    value = call.args[0] if call.args else call.kwargs.get("trainable", True)
+    if isinstance(value, bool) or tf.is_tensor(value):
         return False
     if call.args:
-        call.args = (bool(given), *call.args[1:])
+        call.args = (bool(value), *call.args[1:])
     else:
-        call.kwargs["trainable"] = bool(given)
+        call.kwargs["trainable"] = bool(value)
     return True
 
 
@@ -155,7 +155,7 @@ def _silent(notify: Notify) -> Wrap:
     return lambda stock: lambda owner: None
 
 
-def _as_given(notify: Notify) -> Wrap:
+def _with_own_arguments(notify: Notify) -> Wrap:
     """Returns the factory of the method that replaces logs of steps by results of metrics."""
     del notify  # Scripts cannot tell.
 
@@ -243,7 +243,7 @@ SPELLINGS = (
         name="`history`, `evaluate` after a callback or a step that leaves or resets metrics",
         before="Logs of an epoch were those of its last step.",
         here="The same; Keras 2.15 reads the metrics anew.",
-        wraps=MappingProxyType({_LOGS: _as_given}),
+        wraps=MappingProxyType({_LOGS: _with_own_arguments}),
     ),
     *earlier_names.SPELLINGS,
 )

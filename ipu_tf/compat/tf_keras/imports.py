@@ -42,11 +42,11 @@ def redirect_imports() -> Callable[[], None]:
         is_ours = level != 0 or _is_library(importer)
         place = None if is_ours else _place(name, stock_module)
         if place is None:
-            found = stock_import(name, globals, locals, fromlist or (), level)
+            root = stock_import(name, globals, locals, fromlist or (), level)
             if name == _PARENT and not is_ours and "keras" in (fromlist or ()):
                 check_installed()
-                return _with_tree(found, fromlist or (), stock_module(TREE))
-            return found
+                return _with_tree(root, fromlist or (), stock_module(TREE))
+            return root
         module = stock_module(place)
         if not fromlist:  # `import a.b` binds `a`, in which `b` is found.
             return stock_module(TREE if name.startswith("keras") else "tensorflow")

@@ -35,7 +35,7 @@ _NAMES = {
 }
 """The names by which scripts import Keras."""
 
-_MOVED = {
+_NEW_PLACES = {
     "combinations": f"{SOURCES}.testing_infra.test_combinations",
     "engine.topology": f"{SOURCES}.engine.base_layer",
     "initializers.initializers_v2": f"{SOURCES}.initializers.initializers",
@@ -96,22 +96,22 @@ def place_of(name: str) -> str | None:
     return None
 
 
-def source_of(rest: str) -> str | None:
+def source_of(path_below: str) -> str | None:
     """Returns the module with the content of one of Keras 2.6 that the public tree lacks.
 
     Args:
-        rest: Its name below `keras`, such as "engine.data_adapter".
+        path_below: Its name below `keras`, such as "engine.data_adapter".
 
     Returns:
         Its full name, None if there is no such module.
     """
-    parts = rest.split(".")
+    parts = path_below.split(".")
     for length in range(len(parts), 0, -1):
-        moved = _MOVED.get(".".join(parts[:length]))
-        found = None if moved is None else _existing(".".join((moved, *parts[length:])))
-        if found is not None:
-            return found
-    return _existing(f"{SOURCES}.{rest}")
+        place = _NEW_PLACES.get(".".join(parts[:length]))
+        source = None if place is None else _module_name(".".join((place, *parts[length:])))
+        if source is not None:
+            return source
+    return _module_name(f"{SOURCES}.{path_below}")
 
 
 def _spec(name: str) -> ModuleSpec | None:
@@ -120,7 +120,7 @@ def _spec(name: str) -> ModuleSpec | None:
     return importlib.util.find_spec(name)
 
 
-def _existing(name: str) -> str | None:
+def _module_name(name: str) -> str | None:
     try:
         return name if _spec(name) is not None else None
     except ModuleNotFoundError:  # Its package is not there, or is a module.

@@ -28,7 +28,7 @@ def limiting_models_of_tf_keras(limit: int) -> Iterator[None]:
     """Ends the loops of stock models after a number of steps; models of the IPU have their own."""
     kinds = tf_keras.callbacks.Callback, tf_keras.callbacks.CallbackList
     methods = limited_methods(_METHODS, kinds, limit, _within)
-    with installed({**methods, STEPS_OF_DATA: _limited_steps}):
+    with installed({**methods, STEPS_OF_DATA: _steps_to_limit}):
         yield
 
 
@@ -44,16 +44,16 @@ def _within(model: Any, limit: int) -> Iterator[None]:
         _thread.limit = around
 
 
-def _limited_steps(stock: Callable[[Any], Iterator[int]]) -> Callable[[Any], Iterator[int]]:
+def _steps_to_limit(stock: Callable[[Any], Iterator[int]]) -> Callable[[Any], Iterator[int]]:
     """Returns a generator of the steps of an epoch that ends at the limit."""
 
     def steps(data: Any) -> Iterator[int]:
         limit = _thread.limit
         for step in stock(data):
             yield step
-            done = step + data.step_increment + 1
+            count = step + data.step_increment + 1
             # The last step of an epoch ends what the stock generator has begun.
-            if limit is not None and done >= limit and done != data.inferred_steps:
+            if limit is not None and count >= limit and count != data.inferred_steps:
                 return
 
     return steps

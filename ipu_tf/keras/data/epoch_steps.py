@@ -137,15 +137,15 @@ def _steps_of_replica(batches: int | None, use: DataUse) -> int:
             f"{use.subject}: Could not infer the size of the data. Pass `{use.steps_argument}`, or "
             "say how many batches the dataset has with `tf.data.experimental.assert_cardinality`."
         )
-    steps, rest = divmod(epoch_batches, use.replicas)
+    steps, remainder = divmod(epoch_batches, use.replicas)
     if not steps:
         _raise_no_step(batches, use)
-    if rest:
+    if remainder:
         logger.warning(
             "%s: the last %d of %d batches%s are dropped, because every step takes a batch for "
             "each of %d replicas.",
             use.subject,
-            rest,
+            remainder,
             epoch_batches,
             "" if use.steps is None else f" of `{use.steps_argument}`",
             use.replicas,

@@ -94,8 +94,10 @@ def infeed(
         ValueError: The batches do not fill whole executions.
     """
     batches = source.batches
-    whole = epoch_steps(batches.num_batches, use, restarts=source.restarts, of_update=of_update)
-    schedule, epochs = within_limit(whole, use, of_update=of_update)
+    schedule_of_data = epoch_steps(
+        batches.num_batches, use, restarts=source.restarts, of_update=of_update
+    )
+    schedule, epochs = within_limit(schedule_of_data, use, of_update=of_update)
     feed: Infeed = in_keras(Infeed, loop.data_class)(
         batches,
         schedule,

@@ -103,8 +103,8 @@ def check_arrays(samples: dict[str, int], use: DataUse) -> None:
     check_equal(samples, use)
     name, count = next(iter(samples.items()))
     batch_size = array_batch_size(count, use)
-    rest = count % batch_size
-    if rest:
+    remainder = count % batch_size
+    if remainder:
         raise ValueError(
             f"{use.subject}: The provided set of data has a partial batch. All batches have the "
             f"same size on the IPU, but the {count} samples of {name} are not a multiple of "
@@ -119,23 +119,23 @@ def check_equal(samples: dict[str, int], use: DataUse) -> None:
     Raises:
         ValueError: Lengths differ or are zero.
     """
-    received = ", ".join(f"{name}: {count}" for name, count in samples.items())
+    lengths = ", ".join(f"{name}: {count}" for name, count in samples.items())
     if len(set(samples.values())) > 1:
         raise ValueError(
             f"{use.subject}: Data cardinality is ambiguous: all arrays must have the same number "
-            f"of samples. Received: {received}."
+            f"of samples. Received: {lengths}."
         )
     if 0 in samples.values():
-        raise ValueError(f"{use.subject}: the data is empty. Received: {received} samples.")
+        raise ValueError(f"{use.subject}: the data is empty. Received: {lengths} samples.")
 
 
 def _advice(count: int, batch_size: int) -> str:
     """Returns advice for `count` samples that `batch_size` does not divide."""
     divisor = largest_divisor(count, batch_size)
-    rest = count % batch_size
-    if rest == count:
+    remainder = count % batch_size
+    if remainder == count:
         return f"Pass batch_size={divisor}."
-    drop = f"leave out the last {rest} samples"
+    drop = f"leave out the last {remainder} samples"
     # A much smaller batch is rarely wanted.
     return f"Pass batch_size={divisor}, or {drop}." if divisor > 1 else f"{drop.capitalize()}."
 

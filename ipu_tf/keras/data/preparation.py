@@ -194,10 +194,10 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: DataUse) -> dict[str, Any]:
     # AutoGraph would take as long to convert it as the first step of a small network takes.
     @tf.autograph.experimental.do_not_convert
     def narrow(*element: TensorStructure) -> object:
-        whole = element if isinstance(spec, tuple) else element[0]
+        batch = element if isinstance(spec, tuple) else element[0]
         parts = map_arrays(
             lambda name, tensor: narrowing.narrow_tensor(name, tensor, model=use.model),
-            by_role(whole),
+            by_role(batch),
         )
         return tuple(parts.values()) if isinstance(spec, tuple) and has_roles(spec) else parts["x"]
 

@@ -45,14 +45,16 @@ def input_specs(
             "`keras.Model(x, model(x))`), or pass `inputs=tf.TensorSpec(...)`."
         )
 
-    declared = with_shapes(model, declarations, batch_size, shapes) if shapes is not None else {}
+    shapes_by_name = (
+        with_shapes(model, declarations, batch_size, shapes) if shapes is not None else {}
+    )
 
     def spec(declaration: Any) -> tf.TensorSpec:
         name = getattr(declaration, "name", None) or "input"
-        what = f"Model '{model.name}': input '{name}'"
-        if name in declared:
-            return _static(declared[name], declaration.dtype, what)
-        return _batched(declaration, batch_size if batched else None, what)
+        owner = f"Model '{model.name}': input '{name}'"
+        if name in shapes_by_name:
+            return _static(shapes_by_name[name], declaration.dtype, owner)
+        return _batch_spec(declaration, batch_size if batched else None, owner)
 
     return tree.map_structure(spec, declarations)
 
@@ -75,7 +77,7 @@ def target_specs(
     """
 
     def spec(output: Any, loss: Any) -> tf.TensorSpec:
-        like = _batched(output, batch_size, f"Model '{model.name}': an output")
+        like = _batch_spec(output, batch_size, f"Model '{model.name}': an output")
         if "sparse" in _name_of(loss).lower():
             return tf.TensorSpec(like.shape[:-1], tf.int32)
         return tf.TensorSpec(like.shape, tf.float32)
@@ -95,23 +97,23 @@ def default_loss(model: GraphModel) -> str:
     return by_activation.get(estimates_of(model).last_activation, "mean_squared_error")
 
 
-def _batched(declaration: Any, batch_size: int | None, what: str) -> tf.TensorSpec:
+def _batch_spec(declaration: Any, batch_size: int | None, owner: str) -> tf.TensorSpec:
     sizes = list(declaration.shape)
     if batch_size is not None:
         if not sizes or sizes[0] not in (None, batch_size):
             raise ValueError(
-                f"{what} has a batch of fixed size, which differs from batch_size={batch_size}. "
+                f"{owner} has a batch of fixed size, which differs from batch_size={batch_size}. "
                 "Without a batch axis, as for graphs, pass `batch_axis=None`, or its shape in "
                 f"`input_shapes`. Received: shape {tuple(sizes)}."
             )
         sizes[0] = batch_size
-    return _static(sizes, declaration.dtype, what)
+    return _static(sizes, declaration.dtype, owner)
 
 
-def _static(sizes: Sequence[int | None], dtype: DType, what: str) -> tf.TensorSpec:
+def _static(sizes: Sequence[int | None], dtype: DType, owner: str) -> tf.TensorSpec:
     if None in sizes:
         raise ValueError(
-            f"{what} has no static shape. Shapes are static on the IPU: give every axis a size in "
+            f"{owner} has no static shape. Shapes are static on the IPU: give every axis a size in "
             f"the model, or pass its shape in `input_shapes`. Received: shape {tuple(sizes)}."
         )
     name = tf.as_dtype(dtype).name

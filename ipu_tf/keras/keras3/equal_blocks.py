@@ -68,11 +68,11 @@ class FunctionalBlocks:
         calls: dict[int, Sequence[object]] = {}
         is_bridged = False
         for depth, nodes in nodes_at_depths(self.model).items():
-            kept: list[object] = [node for node in nodes if id(node) not in ids]
-            if len(kept) < len(nodes) and not is_bridged:
+            outer_calls: list[object] = [node for node in nodes if id(node) not in ids]
+            if len(outer_calls) < len(nodes) and not is_bridged:
                 is_bridged = True
-                kept.append(bridge)
-            calls[depth] = kept
+                outer_calls.append(bridge)
+            calls[depth] = outer_calls
         without = {id(call.operation) for call in left_out}
         return with_calls_alone(self.model, calls, _Identities(without))
 
@@ -206,11 +206,11 @@ class _Call:
 
 def _longest_run(model: KerasFunctional, calls: Sequence[KerasNode]) -> FunctionalBlocks | None:
     """Returns the blocks that save most calls, and of these the shortest ones."""
-    seen = _seen(model, calls)
+    comparison = _calls_to_compare(model, calls)
     best: FunctionalBlocks | None = None
     most = 0
     for length in range(1, len(calls) // (TRACED + _LEAST_COPIES) + 1):
-        for begin, end in _equal_runs(seen, length):
+        for begin, end in _equal_runs(comparison, length):
             count = (end - begin) // length
             saved = (count - TRACED) * length
             if count >= TRACED + _LEAST_COPIES and saved > most:
@@ -221,11 +221,13 @@ def _longest_run(model: KerasFunctional, calls: Sequence[KerasNode]) -> Function
     return best
 
 
-def _equal_runs(seen: Sequence[_Call], length: int) -> Iterator[tuple[int, int]]:
+def _equal_runs(comparison: Sequence[_Call], length: int) -> Iterator[tuple[int, int]]:
     """Yields the longest ranges in which each call equals the one `length` calls before it."""
     begin = 0
-    for place in range(len(seen) - length + 1):
-        if place < len(seen) - length and _follows(seen[place], seen[place + length], length):
+    for place in range(len(comparison) - length + 1):
+        if place < len(comparison) - length and _follows(
+            comparison[place], comparison[place + length], length
+        ):
             continue
         if place > begin:
             yield begin, place + length
@@ -270,14 +272,14 @@ def _is_chain(blocks: FunctionalBlocks) -> bool:
     return True
 
 
-def _seen(model: KerasFunctional, calls: Sequence[KerasNode]) -> list[_Call]:
+def _calls_to_compare(model: KerasFunctional, calls: Sequence[KerasNode]) -> list[_Call]:
     """Returns calls as they are compared; those that equal no other have kinds of their own."""
     places = {id(call): place for place, call in enumerate(calls)}
     inputs = {id(tensor): number for number, tensor in enumerate(model.inputs)}
     times: dict[int, int] = {}
     for call in calls:
         times[id(call.operation)] = times.get(id(call.operation), 0) + 1
-    seen = []
+    comparison = []
     for call in calls:
         sources = []
         for tensor in GRAPHS.operands_of(call):
@@ -288,8 +290,8 @@ def _seen(model: KerasFunctional, calls: Sequence[KerasNode]) -> list[_Call]:
                 sources.append((places.get(id(producer), -2 - id(tensor)), index))
         is_once = times[id(call.operation)] == 1
         kind = _kind(call) if is_once else None
-        seen.append(_Call(kind=object() if kind is None else kind, sources=tuple(sources)))
-    return seen
+        comparison.append(_Call(kind=object() if kind is None else kind, sources=tuple(sources)))
+    return comparison
 
 
 def _kind(call: KerasNode) -> object | None:

@@ -55,9 +55,9 @@ class _TracedUpdate:
 
     def call(self, inputs: Sequence[tf.Tensor], handles: Sequence[tf.Tensor]) -> None:
         """Updates a weight, given its handle and those of its slots."""
-        others = {id(own): other for own, other in zip(self.handles, handles, strict=True)}
-        captured = [others.get(id(tensor), tensor) for tensor in self.function.captured_inputs]
-        call_flat(self.function, [*inputs, *captured])
+        handle_of = {id(own): other for own, other in zip(self.handles, handles, strict=True)}
+        captures = [handle_of.get(id(tensor), tensor) for tensor in self.function.captured_inputs]
+        call_flat(self.function, [*inputs, *captures])
 
 
 def tracing_equal_updates_once(
@@ -88,8 +88,8 @@ class _Updates:
     def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
         self._optimizer = optimizer
         self._stock = optimizer.update_step
-        self._seen: set[object] = set()
-        self._traced: dict[object, _TracedUpdate] = {}
+        self._kinds: set[object] = set()
+        self._traces: dict[object, _TracedUpdate] = {}
 
     def update_step(self, gradient: Gradient, variable: tf.Variable, learning_rate: object) -> None:
         """Updates a weight as the optimizer's own method does."""
@@ -126,13 +126,13 @@ class _Updates:
         """
         specs = tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs)
         kind = (specs, tf.TensorSpec(variable.shape, variable.dtype), *key)
-        if kind not in self._seen:  # A function of one call would cost more.
-            self._seen.add(kind)
+        if kind not in self._kinds:  # A function of one call would cost more.
+            self._kinds.add(kind)
             update(*inputs)
             return
         slots = slots_in(self._optimizer, variable)
         handles = [variable.handle, *(slot.value.handle for slot in slots)]
-        if kind not in self._traced:
+        if kind not in self._traces:
             function = trace(update, specs, name="update")
-            self._traced[kind] = _TracedUpdate(function=function, handles=handles)
-        self._traced[kind].call(inputs, handles)
+            self._traces[kind] = _TracedUpdate(function=function, handles=handles)
+        self._traces[kind].call(inputs, handles)

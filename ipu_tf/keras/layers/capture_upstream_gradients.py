@@ -36,13 +36,13 @@ class GradientCaptureBody(AnyKeras):
         """Returns the shape of the wrapped layer's result."""
         return self.layer.compute_output_shape(input_shape)
 
-    def _wrapped(self) -> Mapping[str, object]:
+    def _inner_config(self) -> Mapping[str, object]:
         """Returns the configuration of the wrapped layer."""
         return self._keras.saving.serialize_keras_object(self.layer)
 
     def get_config(self) -> dict[str, object]:
         """Returns the arguments that make this layer."""
-        return {**super().get_config(), "layer": self._wrapped(), "tag": self.tag}
+        return {**super().get_config(), "layer": self._inner_config(), "tag": self.tag}
 
     @classmethod
     def from_config(
@@ -133,7 +133,7 @@ class CaptureActivationGradientsBody(AnyKeras):
         cls._check_is_layer(layer)
         return not isinstance(layer, cls._keras.layers.RNN) and bool(cls._activations(layer))
 
-    def _wrapped(self) -> Mapping[str, object]:
+    def _inner_config(self) -> Mapping[str, object]:
         return self._layer_config
 
     @classmethod

@@ -201,9 +201,9 @@ class EffectiveTransformerBody(AnyKeras):
         }
         for rule, attributes in rules.items():
             if not attributes:
-                received = ", ".join(f"{tuple(x.shape)} {_dtype_name(x)}" for x in inputs)
+                shapes = ", ".join(f"{tuple(x.shape)} {_dtype_name(x)}" for x in inputs)
                 raise ValueError(
-                    f"EffectiveTransformer layer '{self.name}': {rule}. Received: {received}."
+                    f"EffectiveTransformer layer '{self.name}': {rule}. Received: {shapes}."
                 )
 
     def compute_output_shape(self, input_shape: Sequence[Shape]) -> tuple[Shape, Shape]:

@@ -77,7 +77,7 @@ def parse_options(
     *,
     dropout_seed: SeedPair,
     partials_dtype: DType,
-    **others: Unpack[PopnnSettings],
+    **settings: Unpack[PopnnSettings],
 ) -> PopnnOptions:
     """Returns the options of a layer, checked.
 
@@ -97,24 +97,24 @@ def parse_options(
             f"Received: partials_dtype={partials_dtype!r}."
         )
     return PopnnOptions(
-        dropout_seed=seed_pair(owner, dropout_seed), partials_dtype=partials, **others
+        dropout_seed=seed_pair(owner, dropout_seed), partials_dtype=partials, **settings
     )
 
 
 def check_arguments(
-    layer: keras.layers.Layer, implementation: int, others: Mapping[str, object]
+    layer: keras.layers.Layer, implementation: int, arguments: Mapping[str, object]
 ) -> None:
     """Checks arguments of the Keras layer that support only one value on the IPU.
 
     Args:
         layer: The layer.
         implementation: Keras' number of an implementation, 1 or 2; both are the same here.
-        others: Further arguments by name.
+        arguments: Further arguments by name.
 
     Raises:
         NotImplementedError: An argument has another value.
     """
-    only_arguments: dict[str, Any] = {name: others[name] for name in _ONLY if name in others}
+    only_arguments: dict[str, Any] = {name: arguments[name] for name in _ONLY if name in arguments}
     refuse(layer, implementation=implementation not in (1, 2) and implementation)
     refuse(layer, **{name: value for name, value in only_arguments.items() if name != "use_bias"})
     if not only_arguments.get("use_bias", True):
@@ -297,8 +297,8 @@ class PopnnRNN(PopnnBody, keras.layers.RNN):
         return ops.transpose(sequences, (1, 0, 2)) if self._popnn.time_major else sequences
 
     def _batch_major(self, shape: Shape) -> Shape:
-        first, second, *others = shape
-        return (second, first, *others) if self._popnn.time_major else tuple(shape)
+        first, second, *sizes = shape
+        return (second, first, *sizes) if self._popnn.time_major else tuple(shape)
 
     def compute_output_shape(
         self, inputs_shape: Shape, initial_state_shape: Sequence[Shape] | None = None

@@ -32,9 +32,9 @@ class CostLine:
 
     model: GraphModel
 
-    def __init__(self, others: Iterable[object]) -> None:
+    def __init__(self, callbacks: Iterable[object]) -> None:
         super().__init__()
-        self._reports = [path for other in others for path in getattr(other, "paths", ())]
+        self._reports = [path for callback in callbacks for path in getattr(callback, "paths", ())]
         self._is_done = False
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:

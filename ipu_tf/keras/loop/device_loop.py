@@ -71,10 +71,10 @@ class DeviceLoop:
             return self.step.get_concrete_function(batch_spec)
         scalar = tf.TensorSpec((), tf.int32)
         group = self._replicas.group
-        whole = tree.map_structure(
+        group_spec = tree.map_structure(
             lambda spec: _with_rows(spec, group) if hasattr(spec, "shape") else spec, batch_spec
         )
-        return self.step.get_concrete_function(whole, scalar, scalar)
+        return self.step.get_concrete_function(group_spec, scalar, scalar)
 
     def run(
         self,

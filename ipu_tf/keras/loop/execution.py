@@ -241,12 +241,12 @@ def concatenated(outputs: TensorStructure) -> TensorStructure:
     """
 
     def concatenate(leaf: tf.Tensor) -> tf.Tensor:
-        steps, replicas, *rest = leaf.shape
+        steps, replicas, *sizes = leaf.shape
         if steps * replicas == 1:
             return leaf[0, 0]
-        if not rest:
+        if not sizes:
             return tf.reshape(leaf, [-1])
-        return tf.reshape(leaf, [steps * replicas * rest[0], *rest[1:]])
+        return tf.reshape(leaf, [steps * replicas * sizes[0], *sizes[1:]])
 
     return tree.map_structure(concatenate, outputs)
 

@@ -97,10 +97,10 @@ class _MarkedCallback:
     def _marked(self, method: Callable[..., object], name: str) -> Callable[..., object]:
         if all(self._is_stock(each) for each in (name, _CALLED_BY_STOCK.get(name, name))):
             return method
-        what = f"{type(self._callback).__name__}.{name}"
+        mark = f"{type(self._callback).__name__}.{name}"
 
         def call(*args: object, **kwargs: object) -> object:
-            with spans.span(what, "callback"):
+            with spans.span(mark, "callback"):
                 return method(*args, **kwargs)
 
         return call

@@ -150,9 +150,9 @@ def _reason_against(
     """Returns why XLA is not to compile a step, however often it runs, or ""."""
     if instances().count > 1:
         return "the host joins the gradients of several instances"
-    others = sorted(operations.keys() - JITTED_OPS)
-    if others:
-        return f"XLA gains no time with its ops {', '.join(others)}"
+    host_ops = sorted(operations.keys() - JITTED_OPS)
+    if host_ops:
+        return f"XLA gains no time with its ops {', '.join(host_ops)}"
     if operations.total() > MAX_JITTED_OPERATIONS:
         return f"it has {operations.total()} operations, more than {MAX_JITTED_OPERATIONS}"
     size = sum(variable.shape.num_elements() * variable.dtype.size for variable in step.variables)
@@ -173,13 +173,15 @@ def live_operations(function: tf.types.experimental.ConcreteFunction) -> collect
     definitions = {f.signature.name: f for f in function.graph.as_graph_def().library.function}
     worklist = [function.function_def]
     operations: collections.Counter[str] = collections.Counter()
-    seen: set[str] = set()
+    names_of_callees: set[str] = set()
     while worklist:
         for node in _live_nodes(worklist.pop()):
             operations[node.op] += 1
-            names = {f.name for value in node.attr.values() for f in functions_of(value)} - seen
+            names = {
+                f.name for value in node.attr.values() for f in functions_of(value)
+            } - names_of_callees
             worklist += [definitions[name] for name in names]
-            seen |= names
+            names_of_callees |= names
     return operations
 
 

@@ -68,18 +68,18 @@ class ALSSettings:
 
     def _check_maximum(self) -> None:
         initial, maximum = self.initial_loss_scaling_factor, self.max_loss_scaling_factor
-        received = (
+        settings = (
             f"Received: initial_loss_scaling_factor={initial}, "
             f"increase_factor={self.increase_factor}, max_loss_scaling_factor={maximum}."
         )
         if initial >= maximum:
             raise ValueError(
-                f"initial_loss_scaling_factor must be less than max_loss_scaling_factor. {received}"
+                f"initial_loss_scaling_factor must be less than max_loss_scaling_factor. {settings}"
             )
         if initial * self.increase_factor >= maximum:
             raise ValueError(
                 "initial_loss_scaling_factor x increase_factor must be less than "
-                f"max_loss_scaling_factor, or the factor could never grow. {received}"
+                f"max_loss_scaling_factor, or the factor could never grow. {settings}"
             )
 
 

@@ -187,8 +187,8 @@ class _Walk:
             calls = _post_order(self._graphs, outputs, set(sources))
         invocations = []
         for node in calls:
-            given = self._graphs.operands_of(node)
-            operands = [sources.get(id(tensor), frozenset()) for tensor in given]
+            tensors = self._graphs.operands_of(node)
+            operands = [sources.get(id(tensor), frozenset()) for tensor in tensors]
             layer, result_tensors = self._graphs.operation_of(node), self._graphs.results_of(node)
             if self._graphs.kind(layer) in operations:
                 results: Sequence[Sources] = [frozenset().union(*operands)] * len(result_tensors)

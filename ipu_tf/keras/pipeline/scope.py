@@ -153,11 +153,11 @@ def noting_calls(stock: Callable[..., Structure]) -> Callable[..., Structure]:
     return call
 
 
-def _record(layer_or_node: object, what: str) -> None:
+def _record(layer_or_node: object, attribute: str) -> None:
     stage = _STAGE.get()
     if stage is not None:
         # Bypasses `Layer.__setattr__`, which needs an initialised layer.
-        vars(layer_or_node)[what] = stage
+        vars(layer_or_node)[attribute] = stage
 
 
 _REPLACEMENTS: dict[patches.Patch, patches.Wrap] = {

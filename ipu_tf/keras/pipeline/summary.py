@@ -39,22 +39,22 @@ def lines(
             f"`line_length` must be an integer of at least {_LEAST_LINE_LENGTH}, for the columns "
             f"of the pipeline stage summary. Received: {line_length!r}."
         )
-    return itertools.chain(_wrapped(f'Model: "{model.name}"', length), _table(assignments, length))
+    return itertools.chain(_wrap(f'Model: "{model.name}"', length), _table(assignments, length))
 
 
 def _table(assignments: Sequence[Assignment], length: int) -> Iterator[str]:
     by_call = any(hasattr(assignment, "node_index") for assignment in assignments)
     header = ("Layer (type) (node index)", "Input Layers") if by_call else ("Layer (type)",)
-    rest = length - len(_STAGE)
-    names = int(rest * _NAMES_SHARE)
-    widths = (names, rest - names, len(_STAGE)) if by_call else (rest, len(_STAGE))
+    columns = length - len(_STAGE)
+    names = int(columns * _NAMES_SHARE)
+    widths = (names, columns - names, len(_STAGE)) if by_call else (columns, len(_STAGE))
     yield "_" * length
     yield from _row((*header, _STAGE), widths)
     yield "=" * length
     for assignment in assignments:
         if isinstance(assignment, SequentialNestedModelPipelineStageAssignment):
             yield ""
-            yield from _wrapped(f'Nested Model: "{assignment.nested_model.name}"', length)
+            yield from _wrap(f'Nested Model: "{assignment.nested_model.name}"', length)
             yield from _table(assignment.pipeline_stage_assignments, length)
             yield ""
         else:
@@ -75,15 +75,15 @@ def _cells(assignment: SequentialLayerPipelineStageAssignment) -> tuple[str, ...
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     """Yields the lines of a row; all columns but the last end with a space."""
-    *others, last = widths
+    *inner_widths, last = widths
     columns = [
-        _wrapped(cell, width)
-        for cell, width in zip(cells, (*(width - 1 for width in others), last), strict=True)
+        _wrap(cell, width)
+        for cell, width in zip(cells, (*(width - 1 for width in inner_widths), last), strict=True)
     ]
     for parts in itertools.zip_longest(*columns, fillvalue=""):
-        padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
-        yield "".join(padded).rstrip()
+        cells_of_line = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
+        yield "".join(cells_of_line).rstrip()
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False)

@@ -65,20 +65,20 @@ class LayerCalls:
 
 
 def _symbolic_inputs(
-    model: GraphModel, seen: SpecStructure
+    model: GraphModel, input_specs: SpecStructure
 ) -> tuple[Sequence[Structure], Mapping[str, Structure]]:
     """Returns the arguments of the last symbolic call of a model, or of its build."""
     graphs = graphs_of(model)
     if nodes := graphs.nodes(model):
         args, kwargs = graphs.arguments_of(nodes[-1])
         return fresh(graphs, args), fresh(graphs, kwargs)
-    if seen is not None:
-        return (fresh(graphs, seen),), {}
+    if input_specs is not None:
+        return (fresh(graphs, input_specs),), {}
     config = cast("dict[str, Any]", model.get_build_config()) if model.built else None
     if not config:
-        called_with = estimates_of(model).built_inputs
-        if called_with is not None:
-            return (fresh(graphs, called_with),), {}
+        specs_of_build = estimates_of(model).built_inputs
+        if specs_of_build is not None:
+            return (fresh(graphs, specs_of_build),), {}
         raise RuntimeError(
             "The pipeline stage assignments belong to the layers of a model which has not been "
             "built yet. Please call `model.build()` first, or the model on a `keras.Input`. "

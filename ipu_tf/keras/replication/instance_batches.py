@@ -31,8 +31,8 @@ def of_whole_group(batches: TensorStructure, replicas: Replicas, *, name: str) -
         return gathered(arrays, name=f"batches of {name}", members=members)
 
     values = tf.numpy_function(exchange, leaves, [leaf.dtype for leaf in leaves])
-    whole = iter(
+    group_leaves = iter(
         tf.ensure_shape(one, [replicas.count, *leaf.shape[1:]])
         for one, leaf in zip(values, leaves, strict=True)
     )
-    return tree.map_structure(lambda leaf: None if leaf is None else next(whole), batches)
+    return tree.map_structure(lambda leaf: None if leaf is None else next(group_leaves), batches)

@@ -56,11 +56,13 @@ def over_instances(
         job = communicator()
         if job is None:
             raise RuntimeError("This process is the only one of its job.")
-        packed = np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1)
-        nodes = dict(enumerate(packed, first))
+        rows_of_replicas = np.concatenate(
+            [array.reshape(len(array), -1) for array in arrays], axis=1
+        )
+        nodes = dict(enumerate(rows_of_replicas, first))
         for left, right in pairs(first, count, group):
             nodes[left] += nodes.pop(right)
-        packed = np.stack(list(nodes.values())) if count > 1 else packed
+        rows_of_replicas = np.stack(list(nodes.values())) if count > 1 else rows_of_replicas
         call = CollectiveCall(
             kind="all-reduce",
             name=name,
@@ -70,9 +72,9 @@ def over_instances(
             program=program,
         )
         if span == 1:
-            total = job.all_reduce(call, packed, first=first, count=count, group=group)
+            total = job.all_reduce(call, rows_of_replicas, first=first, count=count, group=group)
         else:
-            (rows,) = gathered([packed], name=name)
+            (rows,) = gathered([rows_of_replicas], name=name)
             total = reduced(dict(enumerate(rows[::span])), group, np.add)
         parts = np.split(total, np.cumsum([shape.num_elements() for shape in shapes])[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

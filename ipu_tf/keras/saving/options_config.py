@@ -37,12 +37,12 @@ def options_of(model: StatefulModel) -> dict[str, object]:
     """
     state = model.ipu_training_state
     config = {
-        "gradient_accumulation": _changed(state.accumulation, _ACCUMULATION),
-        "pipelining": _changed(state.pipelining, _PIPELINING),
-        "recomputation": _changed(state.recomputation),
-        "replication": _changed(state.replication),
-        "infeed": _changed(state.infeed),
-        "outfeed": _changed(state.outfeed),
+        "gradient_accumulation": _own_values(state.accumulation, _ACCUMULATION),
+        "pipelining": _own_values(state.pipelining, _PIPELINING),
+        "recomputation": _own_values(state.recomputation),
+        "replication": _own_values(state.replication),
+        "infeed": _own_values(state.infeed),
+        "outfeed": _own_values(state.outfeed),
         "asynchronous_callbacks": state.asynchronous_callbacks,
         "pipeline_stages": _stages(model),
     }
@@ -104,7 +104,7 @@ def _pipelining(options: Mapping[str, Any]) -> PipeliningOptions:
     )
 
 
-def _changed(options: Any, names: tuple[str, ...] | None = None) -> dict[str, Any]:
+def _own_values(options: Any, names: tuple[str, ...] | None = None) -> dict[str, Any]:
     """Returns the options that differ from their defaults, enums by their names."""
     values = {
         field.name: getattr(options, field.name)
@@ -119,7 +119,7 @@ def _changed(options: Any, names: tuple[str, ...] | None = None) -> dict[str, An
 
 
 def _unkept(options: Any, names: tuple[str, ...]) -> list[str]:
-    return [name for name in _changed(options) if name not in names]
+    return [name for name in _own_values(options) if name not in names]
 
 
 def _accumulation(options: Mapping[str, Any]) -> dict[str, Any]:

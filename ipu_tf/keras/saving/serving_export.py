@@ -81,17 +81,17 @@ def export_model(
 def _specs(model: StatefulModel, batch_size: int | None) -> SpecStructure:
     """Returns the specs of a batch of a model's inputs, in the model's structure."""
     estimate = estimates_of(model)
-    inputs, seen = estimate.inputs, None
+    inputs, specs = estimate.inputs, None
     if inputs is None:
-        seen = model.ipu_layer_calls.seen_inputs  # They have types, too.
-        seen = estimate.built_inputs if seen is None else seen
+        specs = model.ipu_layer_calls.seen_inputs  # They have types, too.
+        specs = estimate.built_inputs if specs is None else specs
     if batch_size is None:
-        batch_size = _known_batch_size(model, inputs if seen is None else seen)
+        batch_size = _known_batch_size(model, inputs if specs is None else specs)
     positive_integer(batch_size, "`export_for_ipu_serving`: `batch_size`")
-    if seen is None:
+    if specs is None:
         return input_specs(model, batch_size)
     return tree.map_structure(
-        lambda spec: _narrow_spec((batch_size, *spec.shape[1:]), spec.dtype), seen
+        lambda spec: _narrow_spec((batch_size, *spec.shape[1:]), spec.dtype), specs
     )
 
 

@@ -53,10 +53,10 @@ def written_whole(path: FilePath, *, is_file: bool) -> Iterator[FilePath]:
     if not is_file or not is_local or not str(path).endswith(_FILES):
         yield path
         return
-    whole = Path(os.path.realpath(path))
-    if not whole.parent.is_dir() or whole.is_dir():
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir() or target.is_dir():
         yield path  # The error is that of the writer.
         return
     # Keras finds the format by the end of the name.
-    with written_beside(whole, f".{os.getpid()}-{whole.name}") as part:
+    with written_beside(target, f".{os.getpid()}-{target.name}") as part:
         yield str(part)

@@ -78,11 +78,11 @@ def _in_order(model: ModelAdapter, pairs: Sequence[tuple[Gradient, Weight]]) -> 
     return [gradients.get(id(value)) for value in values]
 
 
-def _not_once(model: ModelAdapter, received: str) -> RuntimeError:
+def _not_once(model: ModelAdapter, calls: str) -> RuntimeError:
     return RuntimeError(
         f"The function `train_step` for the model {model.name} has been overridden. With gradient "
         "accumulation or replicas its gradients are added up before the weights change, so it has "
         "to update the trainable weights of the model once, by `apply_gradients`, `apply` or "
         "`minimize` of the optimizer that the model is compiled with. "
-        f"Received: {received}. Train without gradient accumulation and replicas. {SWITCH_OFF}"
+        f"Received: {calls}. Train without gradient accumulation and replicas. {SWITCH_OFF}"
     )

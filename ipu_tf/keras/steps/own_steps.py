@@ -39,7 +39,7 @@ def own_step(model: StatefulModel, name: str) -> Step:
     """
 
     def step(model: StatefulModel, batch: TensorStructure) -> TensorStructure:
-        results = adapter_of(model).step(name)(_copied(batch))
+        results = adapter_of(model).step(name)(_copy(batch))
         if name != "predict_step" and not isinstance(results, dict):
             raise TypeError(
                 f"The `{name}` of model '{model.name}' must return a dict from names to values, "
@@ -71,13 +71,13 @@ def build_by_tracing(model: GraphModel, name: str, batch: SpecStructure) -> None
     def trace(batch: TensorStructure) -> object:
         # Optimizers update weights only in a replica context.
         step = adapter.step(name)
-        return strategy.extended.call_for_each_replica(step, args=(_copied(batch),))
+        return strategy.extended.call_for_each_replica(step, args=(_copy(batch),))
 
     with strategy.scope(), hooks.building(), adapter.making_variables():
         tf.function(trace, autograph=False).get_concrete_function(batch)
 
 
-def _copied(batch: TensorStructure) -> TensorStructure:
+def _copy(batch: TensorStructure) -> TensorStructure:
     """Returns a batch in dictionaries and lists of its own, which a step may change."""
     return tree.map_structure(lambda leaf: leaf, batch)
 

@@ -67,11 +67,11 @@ def _on_ipu(name: str) -> Callable[..., object]:
 
 def _with_arrays(arguments: Mapping[str, object]) -> dict[str, object]:
     """Returns arguments with arrays for lists of numbers, also in a tuple of validation data."""
-    found = {name: as_array(part) for name, part in arguments.items()}
-    validation = found.get("validation_data")
+    arrays = {name: as_array(part) for name, part in arguments.items()}
+    validation = arrays.get("validation_data")
     if isinstance(validation, tuple):
-        found["validation_data"] = tuple(map(as_array, validation))
-    return found
+        arrays["validation_data"] = tuple(map(as_array, validation))
+    return arrays
 
 
 def _build_for_batch(model: TfKerasHooks, step: str, arguments: Mapping[str, Any]) -> None:
@@ -145,17 +145,17 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         **kwargs: object,
     ) -> None:
         """Writes the model with its options; see `tf_keras.Model.save`."""
-        written = written_by(self, "save", filepath, is_file=overwrite)
-        with written as path, patches.installed(WRITING):
+        target = written_by(self, "save", filepath, is_file=overwrite)
+        with target as path, patches.installed(WRITING):
             super().save(path, overwrite, save_format, **kwargs)
 
     def compile(self, *args: object, **kwargs: object) -> None:
         """Compiles the model; see `tf_keras.Model.compile`."""
-        given = _COMPILE.bind(self, *args, **kwargs)
-        steps = given.arguments.get("steps_per_execution")
+        call = _COMPILE.bind(self, *args, **kwargs)
+        steps = call.arguments.get("steps_per_execution")
         if steps is not None:
-            given.arguments["steps_per_execution"] = self._checked_steps(steps)
-        super().compile(*given.args[1:], **given.kwargs)
+            call.arguments["steps_per_execution"] = self._checked_steps(steps)
+        super().compile(*call.args[1:], **call.kwargs)
 
     def compile_from_config(self, config: Mapping[str, object]) -> None:
         """Compiles a model as a file says: tf_keras takes our `compile` for that of a script."""

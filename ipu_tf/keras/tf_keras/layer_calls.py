@@ -84,9 +84,9 @@ def layer_calls() -> call_path.CallPath:
     made outside of it.
     """
     layers = open_layers()
-    found = _thread.works[-1] if _thread.works else None
-    if found is not None and found.depth == len(layers):
-        return call_path.CallPath(path=found.name, is_in_optimizer=found.is_update)
+    work = _thread.works[-1] if _thread.works else None
+    if work is not None and work.depth == len(layers):
+        return call_path.CallPath(path=work.name, is_in_optimizer=work.is_update)
     if len(layers) > 1 and is_functional(layers[0]):
         layers = layers[1:]
     return call_path.CallPath(path="/".join(layer.name for layer in layers))

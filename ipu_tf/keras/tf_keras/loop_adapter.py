@@ -118,24 +118,28 @@ class EpochReader:
         self._steps = steps
         self._counter = counter
         self._iterator: weakref.ref[InfeedIterator] | None = None
-        self._seen = 0
+        self._steps_of_epoch = 0
 
     def __call__(self, iterator: object) -> TensorStructure:
         """Runs an execution; returns its logs or its predictions."""
         steps = self._steps()
         if isinstance(iterator, InfeedIterator):
             self._begin_epoch(iterator)
-            self._seen += steps
+            self._steps_of_epoch += steps
         results = self._function(iterator)
         self._counter.assign_add(steps)
         return results
 
     def _begin_epoch(self, iterator: InfeedIterator) -> None:
         if self._iterator is None or self._iterator() is not iterator:
-            self._iterator, self._seen = weakref.ref(iterator), 0
+            self._iterator, self._steps_of_epoch = weakref.ref(iterator), 0
         infeed = iterator.infeed
         batches = cast("TfKerasBatches", infeed.batches)
-        if self._seen and batches.begins_again and self._seen % infeed.schedule.steps == 0:
+        if (
+            self._steps_of_epoch
+            and batches.begins_again
+            and self._steps_of_epoch % infeed.schedule.steps == 0
+        ):
             iterator.restart()
 
 

@@ -48,5 +48,5 @@ def unscaled(
     if tracer is not None:
         tracer.note_loss_scale(optimizer.loss_scale, gradients)
         tracer.checks_scaled = True
-    found: list[Gradient] = optimizer.get_unscaled_gradients(gradients)
-    return found
+    results: list[Gradient] = optimizer.get_unscaled_gradients(gradients)
+    return results

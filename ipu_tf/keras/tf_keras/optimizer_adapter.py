@@ -60,18 +60,18 @@ class TfKerasOptimizer:
         """Returns gradients of static shape, without the scale of the loss."""
         if computes_gradients(self.stock):
             return dense(gradients_by(self.stock, tape, loss, weights))
-        found = dense(tape.gradient(loss, weights))
+        tape_gradients = dense(tape.gradient(loss, weights))
         if not loss_scaling.scales(self.stock):
-            return found
+            return tape_gradients
         with update(self.stock):
-            return loss_scaling.unscaled(self.stock, found)
+            return loss_scaling.unscaled(self.stock, tape_gradients)
 
     def apply(self, pairs: Iterable[tuple[Gradient, Weight]], **captured: TensorStructure) -> None:
         """Updates weights, and the count of updates; the optimizer opens its scope.
 
         Optimizers of scripts read the pairs more than once.
         """
-        self.stock.apply_gradients(list(pairs), **self._unaggregated(), **captured)
+        self.stock.apply_gradients(list(pairs), **self._aggregation_argument(), **captured)
 
     def update(self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]) -> None:
         """Updates weights, by the `minimize` of a script's optimizer if it has one."""
@@ -93,7 +93,7 @@ class TfKerasOptimizer:
 
         return replaced_methods(self.stock, apply_gradients=apply_gradients)
 
-    def _unaggregated(self) -> dict[str, bool]:
+    def _aggregation_argument(self) -> dict[str, bool]:
         """Returns the argument by which gradients, those of all replicas, are not summed again.
 
         Without it the sum is over one: a step of a model is a program of one replica. A script's
@@ -103,5 +103,7 @@ class TfKerasOptimizer:
             return {}
         argument = "experimental_aggregate_gradients"
         parameters = inspect.signature(self.stock.apply_gradients).parameters.values()
-        taken = any(one.name == argument or one.kind is one.VAR_KEYWORD for one in parameters)
-        return {argument: False} if taken else {}
+        has_argument = any(
+            one.name == argument or one.kind is one.VAR_KEYWORD for one in parameters
+        )
+        return {argument: False} if has_argument else {}

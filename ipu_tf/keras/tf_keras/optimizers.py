@@ -51,7 +51,7 @@ __all__ = [
     "SGDIpuOptimizer",
 ]
 
-_Prepared: TypeAlias = MutableMapping[tuple[str, tf.DType], dict[str, tf.Tensor]]
+_Coefficients: TypeAlias = MutableMapping[tuple[str, tf.DType], dict[str, tf.Tensor]]
 """What an update computes once for all variables of a device and a dtype."""
 
 
@@ -65,26 +65,28 @@ class IpuOptimizerBase(IpuOptimizerBody, OptimizerWithSlots):
 class _Updating(IpuOptimizerBase):
     """Updates variables by the `update_step` that an optimizer has over any Keras."""
 
-    def _prepare_local(self, var_device: str, var_dtype: tf.DType, apply_state: _Prepared) -> None:
+    def _prepare_local(
+        self, var_device: str, var_dtype: tf.DType, apply_state: _Coefficients
+    ) -> None:
         """Computes the rate of an update once, as float32: a schedule may count its calls."""
         apply_state[var_device, var_dtype]["lr_t"] = learning_rate_of_step(self, tf.float32)
 
     def _resource_apply_dense(
-        self, grad: tf.Tensor, var: tf.Variable, apply_state: _Prepared | None = None
+        self, grad: tf.Tensor, var: tf.Variable, apply_state: _Coefficients | None = None
     ) -> tf.Operation | None:
         """Updates a variable and its slots; returns the operation that does so."""
-        prepared = (apply_state or {}).get((var.device, var.dtype.base_dtype))
-        rate = prepared["lr_t"] if prepared else learning_rate_of_step(self, tf.float32)
-        self._done: list[tf.Operation] = []
+        coefficients = (apply_state or {}).get((var.device, var.dtype.base_dtype))
+        rate = coefficients["lr_t"] if coefficients else learning_rate_of_step(self, tf.float32)
+        self._updates: list[tf.Operation] = []
         self.update_step(grad, var, rate)
-        return tf.group(*self._done)
+        return tf.group(*self._updates)
 
     def _resource_apply_sparse(
         self,
         grad: tf.Tensor,
         var: tf.Variable,
         indices: tf.Tensor,
-        apply_state: _Prepared | None = None,
+        apply_state: _Coefficients | None = None,
     ) -> tf.Operation | None:
         """Updates a variable by rows of its gradient; the other rows are zero."""
         rows = tf.IndexedSlices(grad, indices, tf.shape(var))
@@ -92,15 +94,15 @@ class _Updating(IpuOptimizerBase):
 
     def assign(self, variable: tf.Variable, value: tf.Tensor) -> None:
         """Sets a variable to a value of any floating dtype."""
-        self._done.append(variable.assign(tf.cast(value, variable.dtype)))
+        self._updates.append(variable.assign(tf.cast(value, variable.dtype)))
 
     def assign_add(self, variable: tf.Variable, value: tf.Tensor) -> None:
         """Adds a value of any floating dtype to a variable."""
-        self._done.append(variable.assign_add(tf.cast(value, variable.dtype)))
+        self._updates.append(variable.assign_add(tf.cast(value, variable.dtype)))
 
     def assign_sub(self, variable: tf.Variable, value: tf.Tensor) -> None:
         """Subtracts a value of any floating dtype from a variable."""
-        self._done.append(variable.assign_sub(tf.cast(value, variable.dtype)))
+        self._updates.append(variable.assign_sub(tf.cast(value, variable.dtype)))
 
 
 @registered

@@ -52,14 +52,12 @@ class HostFunction:
         """Calls the function on the host."""
 
         def on_host(*data: np.ndarray) -> list[np.ndarray]:
-            return self._called([np.ascontiguousarray(each) for each in data], specs)
+            return self._call([np.ascontiguousarray(each) for each in data], specs)
 
         types = [spec.dtype for spec in specs]
         return tf.numpy_function(on_host, list(tensors), types, name=self.operation)
 
-    def _called(
-        self, data: Sequence[np.ndarray], specs: Sequence[tf.TensorSpec]
-    ) -> list[np.ndarray]:
+    def _call(self, data: Sequence[np.ndarray], specs: Sequence[tf.TensorSpec]) -> list[np.ndarray]:
         outputs = [np.empty(tuple(spec.shape), spec.dtype.as_numpy_dtype) for spec in specs]
         pointers = (ctypes.c_void_p * len(data))(*(each.ctypes.data for each in data))
         targets = (ctypes.c_void_p * len(outputs))(*(each.ctypes.data for each in outputs))

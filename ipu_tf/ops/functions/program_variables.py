@@ -26,12 +26,12 @@ class _Names:
 
     def __init__(self, variables: dict[str, tf.Variable]) -> None:
         self.variables = variables
-        self._used: Counter[str] = Counter()
+        self._uses: Counter[str] = Counter()
 
     def unique(self, name: str) -> str:
         """Returns the name, with a number if the trace used it before."""
-        count = self._used[name]
-        self._used[name] += 1
+        count = self._uses[name]
+        self._uses[name] += 1
         return f"{name}_{count}" if count else name
 
 
@@ -115,17 +115,17 @@ class VariableScope:
                 trainable=trainable,
                 collections=collections,
             )
-        whole = f"{self._name}/{name}"
+        key = f"{self._name}/{name}"
         if not self._is_given:  # A trace for other inputs has others.
-            whole = f"{whole} of {dtype.name}{tuple(shape)}"
-        if whole not in self._variables:
+            key = f"{key} of {dtype.name}{tuple(shape)}"
+        if key not in self._variables:
             with eagerly_outside_of_functions():  # Other traces use the variable, too.
                 value = tf.cast(initializer(shape, dtype=dtype), dtype)
-                self._variables[whole] = tf.Variable(value, trainable=trainable, name=name)
-        variable = self._variables[whole]
+                self._variables[key] = tf.Variable(value, trainable=trainable, name=name)
+        variable = self._variables[key]
         if tuple(variable.shape) != tuple(shape) or variable.dtype != dtype:
             raise ValueError(
-                f"Variable '{whole}' has {variable.dtype.name}{variable.shape}, and another call "
+                f"Variable '{key}' has {variable.dtype.name}{variable.shape}, and another call "
                 f"of its name asks for {dtype.name}{tuple(shape)}. Give each call a `scope` of its "
                 "own."
             )

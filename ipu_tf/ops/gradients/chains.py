@@ -34,5 +34,5 @@ def _of_chain(op: tf.Operation, *gradients: tf.Tensor) -> list[tf.Tensor | None]
     with tf.GradientTape() as tape:
         tape.watch(floats)
         results = TracedChain(op, inputs).run(JOINED[op.type])
-    found = iter(tape.gradient(results, floats, list(gradients), tf.UnconnectedGradients.ZERO))
-    return [next(found) if each.dtype.is_floating else None for each in inputs]
+    by_input = iter(tape.gradient(results, floats, list(gradients), tf.UnconnectedGradients.ZERO))
+    return [next(by_input) if each.dtype.is_floating else None for each in inputs]

@@ -142,8 +142,8 @@ def _reduce_scatter_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor
     """Returns all parts of the gradient: every replica's value goes into each part."""
     size = op.get_attr("group_size")
     parts = _like(op, gradient, "all-gather", [size, *gradient.shape], "")
-    whole = tf.reshape(parts, op.inputs[1].shape)
-    return whole / size if op.get_attr("reduction") == b"mean" else whole
+    value = tf.reshape(parts, op.inputs[1].shape)
+    return value / size if op.get_attr("reduction") == b"mean" else value
 
 
 def _all_to_all_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:

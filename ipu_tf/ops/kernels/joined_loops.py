@@ -24,7 +24,7 @@ def lstm(chain: Chain) -> Sequence[str]:
         h = chain.add("Mul", o, chain.add("Tanh", c))
         all_h.append(h)
         all_c.append(c)
-        gates.append(_joined(chain, [i, f, g, o]))
+        gates.append(_concatenate(chain, [i, f, g, o]))
     stacks = [_stack(chain, values) for values in (all_h, all_c, gates)]
     return [_outputs(chain, all_h), h, c, *stacks]
 
@@ -42,7 +42,7 @@ def lstm_gradient(chain: Chain) -> Sequence[str]:
             dh = chain.add("AddV2", dh, of_output)
         y = chain.add("Tanh", states_c[t + 1])
         dc = chain.add("AddV2", dc, chain.add("TanhGrad", y, chain.add("Mul", dh, o)))
-        of_sums = _joined(
+        of_sums = _concatenate(
             chain,
             [
                 chain.add("SigmoidGrad", i, chain.add("Mul", dc, g)),
@@ -71,10 +71,10 @@ def gru(chain: Chain) -> Sequence[str]:
         z = chain.add("Sigmoid", chain.add("AddV2", x_z, h_z))
         r = chain.add("Sigmoid", chain.add("AddV2", x_r, h_r))
         new = chain.add("Tanh", chain.add("AddV2", x_h, chain.add("Mul", r, h_h)))
-        rest = chain.add("Mul", chain.add("Sub", one, z), new)
-        h = chain.add("AddV2", chain.add("Mul", z, h), rest)
+        new_share = chain.add("Mul", chain.add("Sub", one, z), new)
+        h = chain.add("AddV2", chain.add("Mul", z, h), new_share)
         all_h.append(h)
-        gates.append(_joined(chain, [z, r, new, h_h]))
+        gates.append(_concatenate(chain, [z, r, new, h_h]))
     return [_outputs(chain, all_h), h, _stack(chain, all_h), _stack(chain, gates)]
 
 
@@ -92,13 +92,13 @@ def gru_gradient(chain: Chain) -> Sequence[str]:
         z, r, new, h_h = _split(chain, known_gates[t], 4)
         if (of_output := of_outputs[t]) is not None:
             dh = chain.add("AddV2", dh, of_output)
-        rest = chain.add("Sub", one, z)
-        of_new = chain.add("TanhGrad", new, chain.add("Mul", dh, rest))
+        new_share = chain.add("Sub", one, z)
+        of_new = chain.add("TanhGrad", new, chain.add("Mul", dh, new_share))
         difference = chain.add("Sub", states[t], new)
         of_z = chain.add("SigmoidGrad", z, chain.add("Mul", dh, difference))
         of_r = chain.add("SigmoidGrad", r, chain.add("Mul", of_new, h_h))
-        outer = _joined(chain, [of_z, of_r, of_new])
-        inner = _joined(chain, [of_z, of_r, chain.add("Mul", of_new, r)])
+        outer = _concatenate(chain, [of_z, of_r, of_new])
+        inner = _concatenate(chain, [of_z, of_r, chain.add("Mul", of_new, r)])
         through = chain.add("MatMul", inner, recurrent, transpose_b=True)
         dh = chain.add("AddV2", chain.add("Mul", dh, z), through)
         steps.append(_Step(inputs[t], states[t], outer, inner))
@@ -128,7 +128,7 @@ def _split(chain: Chain, values: str, count: int) -> list[str]:
     return chain.parts("Split", count, chain.constant(1, tf.int32), values, num_split=count)
 
 
-def _joined(chain: Chain, values: Sequence[str]) -> str:
+def _concatenate(chain: Chain, values: Sequence[str]) -> str:
     return chain.add("ConcatV2", *values, chain.constant(1, tf.int32), N=len(values))
 
 

@@ -51,8 +51,8 @@ def note_bypassed(op: tf.Operation, index: int) -> None:
 
 def bypassed(node: NodeDef) -> dict[int, str]:
     """Returns the tensors that an op read before it was made to read others, by their places."""
-    found = {key: value for key, value in node.attr.items() if key.startswith(_BYPASSED)}
-    return {int(key.removeprefix(_BYPASSED)): name.s.decode() for key, name in found.items()}
+    attributes = {key: value for key, value in node.attr.items() if key.startswith(_BYPASSED)}
+    return {int(key.removeprefix(_BYPASSED)): name.s.decode() for key, name in attributes.items()}
 
 
 def replaced(node: NodeDef, index: int) -> str | None:
@@ -232,14 +232,14 @@ def _gradient_of_softmax(chain: Chain, y: str, dy: str) -> str:
 
 
 def _softmax_dropout(chain: Chain) -> Sequence[str]:
-    x, kept, scale = chain.inputs
+    x, mask, scale = chain.inputs
     y = chain.add("Softmax", x)
-    return [y, _dropped(chain, y, kept, scale)]
+    return [y, _dropped(chain, y, mask, scale)]
 
 
 def _softmax_dropout_gradient(chain: Chain) -> Sequence[str]:
-    y, dy, kept, scale = chain.inputs
-    return [_gradient_of_softmax(chain, y, _dropped(chain, dy, kept, scale))]
+    y, dy, mask, scale = chain.inputs
+    return [_gradient_of_softmax(chain, y, _dropped(chain, dy, mask, scale))]
 
 
 def _layer_norm(chain: Chain) -> Sequence[str]:
@@ -341,8 +341,8 @@ def _gathered_rows(chain: Chain) -> Sequence[str]:
 
 
 def _gathered_segment_sum(chain: Chain) -> Sequence[str]:
-    params, indices, kept, ids, count = chain.inputs
-    rows = _rows_by(chain, params, indices, kept)
+    params, indices, mask, ids, count = chain.inputs
+    rows = _rows_by(chain, params, indices, mask)
     return [chain.add("UnsortedSegmentSum", rows, ids, count, Tindices=tf.int32)]
 
 

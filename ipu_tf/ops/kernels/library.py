@@ -125,7 +125,7 @@ def describe_exceptions(describe: Describe) -> Callable[..., int]:
         program: int,
         op: bytes,
         op_type: bytes,
-        what: bytes,
+        fault: bytes,
         data: int,
         size: int,
         inputs: int,
@@ -137,7 +137,7 @@ def describe_exceptions(describe: Describe) -> Callable[..., int]:
             program,
             op.decode(),
             op_type.decode(),
-            what.decode(),
+            fault.decode(),
             tensors[:inputs],
             tensors[inputs:],
         )

@@ -28,8 +28,8 @@ def plan_of(target: Callable[..., tf.Tensor] | tf.Tensor, *args: object, **kwarg
     """
     if isinstance(target, tf.Tensor):
         return _plan_of_op(target.op)
-    traced = tf.function(lambda: target(*_placeholders(args), **_placeholders(kwargs)))
-    graph = traced.get_concrete_function().graph
+    function = tf.function(lambda: target(*_placeholders(args), **_placeholders(kwargs)))
+    graph = function.get_concrete_function().graph
     return _plan_of_op(next(op for op in graph.get_operations() if op.type in STOCK_OF))
 
 

@@ -45,7 +45,7 @@ def status_of(returncode: int) -> int:
     return returncode if returncode >= 0 else 128 - returncode
 
 
-def said(returncode: int) -> str:
+def ending(returncode: int) -> str:
     """Returns how a process ended, in words.
 
     Args:

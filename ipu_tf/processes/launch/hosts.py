@@ -17,7 +17,7 @@ def read_hosts(text: str) -> tuple[str, ...]:
     Raises:
         UsageError: A host is named twice or not at all, or a bracket is not understood.
     """
-    hosts = tuple(host for word in _BETWEEN_HOSTS.split(text) for host in _expanded(word.strip()))
+    hosts = tuple(host for word in _BETWEEN_HOSTS.split(text) for host in _hosts_of(word.strip()))
     if not all(hosts) or len(set(hosts)) < len(hosts):
         raise UsageError(
             "--host must name each host once, as in 'a,b' or 'host[0-2,4]'; --num-instances says "
@@ -42,17 +42,17 @@ def read_host_file(path: Path) -> tuple[str, ...]:
     return read_hosts(",".join(words))
 
 
-def _expanded(word: str) -> list[str]:
+def _hosts_of(word: str) -> list[str]:
     """Returns the hosts of one word: "host[0-2,4]" are four."""
     if "[" not in word and "]" not in word:
         return [word]
-    found = _RANGE.fullmatch(word)
-    if found is None:
+    match = _RANGE.fullmatch(word)
+    if match is None:
         raise UsageError(
             "--host takes numbers in one pair of brackets, as in 'host[0-2,4]'. "
             f"Received: {word!r}."
         )
-    before, numbers, after = found.groups()
+    before, numbers, after = match.groups()
     return [f"{before}{number}{after}" for part in numbers.split(",") for number in _range(part)]
 
 

@@ -99,11 +99,11 @@ class _Supervisor:
         )
         status, of_program = socket.socketpair()
         of_program.set_inheritable(True)
-        told = {STATUS_DESCRIPTOR: str(of_program.fileno())}
+        status_variable = {STATUS_DESCRIPTOR: str(of_program.fileno())}
         try:
             self._process = subprocess.Popen(
                 program,
-                env=environment_of(self._instance, cores) | self._variables | told,
+                env=environment_of(self._instance, cores) | self._variables | status_variable,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 close_fds=False,  # The program talks to mpirun through them.
@@ -154,16 +154,16 @@ class _Supervisor:
 
     def _take_status(self, status: socket.socket, selector: selectors.BaseSelector) -> None:
         """Reports the status that a Python program tells before it ends."""
-        told = b""
+        message = b""
         with contextlib.suppress(ConnectionResetError):  # It ended before it read an answer.
-            told = status.recv(2)
-        if len(told) < 2:
+            message = status.recv(2)
+        if len(message) < 2:
             selector.unregister(status)
             return
         for relay in _relays(selector):
             relay.flush()
         if not self._was_stopped:
-            self._fail(told[0], tells_others=bool(told[1]))
+            self._fail(message[0], tells_others=bool(message[1]))
         with contextlib.suppress(OSError):
             status.send(b"k")
 

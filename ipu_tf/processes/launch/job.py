@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ipu_tf.processes.launch.children import ending_with_parent, said, status_of
+from ipu_tf.processes.launch.children import ending, ending_with_parent, status_of
 from ipu_tf.processes.launch.job_description import JobDescription
 from ipu_tf.processes.launch.mpi import Arguments, Mpi, mpi_command
 from ipu_tf.processes.launch.options import LaunchOptions
@@ -124,7 +124,7 @@ class Job:
                     break  # Something that the job left behind holds its output open.
                 now = time.monotonic()
                 if now > limit and self._status is None and len(self._started) < self._count:
-                    self._fail(_FAILED, self._missing())
+                    self._fail(_FAILED, self._absent_instances())
                 if self._status is None and self._signal is None:
                     continue
                 ask = ask or now + (self._own_end_seconds if self._signal is None else 0)
@@ -147,23 +147,23 @@ class Job:
                 self._fail(_FAILED, _other_program(self._options.program, first, report))
         elif self._status is None and self._signal is None:
             self._own_end_seconds = _TOLD_SECONDS if report.tells_others else _OWN_END_SECONDS
-            self._fail(status_of(report.returncode), _how_it_failed(report, self._count))
+            self._fail(status_of(report.returncode), _failure_text(report, self._count))
 
     def _fail(self, status: int, message: str) -> None:
         self._status = status
         _tell(message)
 
-    def _missing(self) -> str:
+    def _absent_instances(self) -> str:
         hosts = self._options.hosts
         per_host = self._count // max(len(hosts), 1)
-        missing = ", ".join(
+        absent = ", ".join(
             f"{index} on {hosts[index // per_host]}" if hosts else f"{index}"
             for index in range(self._count)
             if index not in self._started
         )
         return (
             f"after {self._options.start_seconds:g} s (--start-timeout) these instances have not "
-            f"started: {missing}. All others are ended. Check that the hosts can be reached by ssh "
+            f"started: {absent}. All others are ended. Check that the hosts can be reached by ssh "
             f"without a password, and have {sys.executable} and {_ROOT}."
         )
 
@@ -174,9 +174,9 @@ class Job:
             return 128 + self._signal
         if returncode:
             _tell(
-                f"{self._mpi.path} {said(returncode)}, and no instance has reported why: it called "
-                f"MPI_Abort, or was lost with its host. {len(self._started)} of {self._count} "
-                "instances had started."
+                f"{self._mpi.path} {ending(returncode)}, and no instance has reported why: it "
+                "called MPI_Abort, or was lost with its host. "
+                f"{len(self._started)} of {self._count} instances had started."
             )
         return status_of(returncode)
 
@@ -192,22 +192,24 @@ def job_environment(options: LaunchOptions, mpi: Mpi, arguments: Arguments) -> d
         mpi: What starts it.
         arguments: The caller's words for mpirun.
     """
-    found = {"PYTHONUNBUFFERED": "1"}  # Output is passed on when it is written.
+    environment = {"PYTHONUNBUFFERED": "1"}  # Output is passed on when it is written.
     if (library := mpi.library()) is not None:
-        found["MPI4PY_LIBMPI"] = str(library)
-    found |= os.environ | dict(arguments.environment)
+        environment["MPI4PY_LIBMPI"] = str(library)
+    environment |= os.environ | dict(arguments.environment)
     if options.executable_cache_path:
         flag = f"--executable_cache_path={shlex.quote(options.executable_cache_path)}"
-        found[_FLAGS] = f"{found.get(_FLAGS, '')} {flag}".strip()
-    return found
+        environment[_FLAGS] = f"{environment.get(_FLAGS, '')} {flag}".strip()
+    return environment
 
 
-def _how_it_failed(report: Failed, count: int) -> str:
-    told = f"instance {report.instance} of {count}, on {report.host}, {said(report.returncode)}"
+def _failure_text(report: Failed, count: int) -> str:
+    subject = (
+        f"instance {report.instance} of {count}, on {report.host}, {ending(report.returncode)}"
+    )
     if count == 1:
-        return f"{told}."
+        return f"{subject}."
     lines = "".join(f"\n  {line}" for line in report.last_lines)
-    return f"{told}; all others are ended. Its last lines:{lines or ' none.'}"
+    return f"{subject}; all others are ended. Its last lines:{lines or ' none.'}"
 
 
 def _other_program(words: Sequence[str], one: Started, two: Started) -> str:

@@ -53,22 +53,22 @@ class JobDescription:
         Raises:
             LaunchError: There are none, or they are of another number of processes.
         """
-        found = rank_and_size(environment)
-        if found is None or found[1] != self.instances:
-            told = "no MPI rank" if found is None else f"one of {found[1]} MPI ranks"
+        ranks = rank_and_size(environment)
+        if ranks is None or ranks[1] != self.instances:
+            place = "no MPI rank" if ranks is None else f"one of {ranks[1]} MPI ranks"
             raise LaunchError(
-                f"poprun asked mpirun for {self.instances} processes, but this one is {told}: "
+                f"poprun asked mpirun for {self.instances} processes, but this one is {place}: "
                 "arguments of mpirun must not change the number of processes."
             )
         local = self.replicas // self.instances
         local_index, _ = self.of_host(environment)
         return Instances(
-            index=found[0],
+            index=ranks[0],
             count=self.instances,
             local_index=local_index,
             total_replicas=self.replicas,
             local_replicas=local,
-            replica_offset=found[0] * local,
+            replica_offset=ranks[0] * local,
             ipus_per_replica=self.ipus_per_replica,
             launcher="poprun",
         )

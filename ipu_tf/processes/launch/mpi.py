@@ -46,8 +46,8 @@ class Mpi:
 
     def library(self) -> Path | None:
         """Returns its library, for mpi4py; None where it is not beside it but in the system's."""
-        found = Path(self.path).parent.parent / "lib" / self.family.value
-        return found if found.exists() else None
+        path = Path(self.path).parent.parent / "lib" / self.family.value
+        return path if path.exists() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,8 @@ def find_mpi(environment: Mapping[str, str] = os.environ) -> Mpi:
     of_python = str(Path(sys.executable).parent)
     folders = os.pathsep.join((of_python, environment.get("PATH", os.defpath)))
     choice = environment.get(CHOICE)
-    found = [shutil.which(name, path=folders) for name in ((choice,) if choice else _NAMES)]
-    path = next((path for path in found if path is not None), None)
+    paths = [shutil.which(name, path=folders) for name in ((choice,) if choice else _NAMES)]
+    path = next((path for path in paths if path is not None), None)
     if path is None:
         raise UsageError(
             f"there is no {choice or 'mpiexec or mpirun'} to start instances with. Install an MPI: "
@@ -89,16 +89,16 @@ def find_mpi(environment: Mapping[str, str] = os.environ) -> Mpi:
         process = subprocess.run(
             [path, "--version"], capture_output=True, text=True, check=False, timeout=30
         )
-        said = process.stdout + process.stderr
+        version = process.stdout + process.stderr
     except (OSError, subprocess.TimeoutExpired) as error:
-        said = str(error)
-    if "HYDRA" in said:
+        version = str(error)
+    if "HYDRA" in version:
         return Mpi(path=path, family=Family.MPICH)
-    if "Open MPI" in said or "OpenRTE" in said:
+    if "Open MPI" in version or "OpenRTE" in version:
         return Mpi(path=path, family=Family.OPEN_MPI)
     raise UsageError(
         f"{path} is neither MPICH's mpiexec nor Open MPI's mpirun. Name one of these by {CHOICE}. "
-        f"Its --version said: {said.strip()[:200]!r}."
+        f"Its --version said: {version.strip()[:200]!r}."
     )
 
 
@@ -127,21 +127,21 @@ def _for_mpich(words: Sequence[str]) -> Arguments:
     """Translates words of Open MPI for MPICH; leaves others as they are."""
     options, without_effect = list[str](), list[str]()
     environment = dict[str, str]()
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
+    queue = list(words)
+    while queue:
+        word = queue.pop(0)
         name = f"--{word.lstrip('-')}"
-        if word == "-x" and rest:
-            variable, equals, value = rest.pop(0).partition("=")
+        if word == "-x" and queue:
+            variable, equals, value = queue.pop(0).partition("=")
             if equals:  # Without a value it is passed on in any case, as all variables are.
                 environment[variable] = value
         elif name in ("--allow-run-as-root", "--oversubscribe", "--nooversubscribe"):
             continue  # MPICH always allows it.
-        elif name in ("--mca", "--gmca") and len(rest) > 1:
-            without_effect.append(f"--mca {rest.pop(0)} {rest.pop(0)}")
+        elif name in ("--mca", "--gmca") and len(queue) > 1:
+            without_effect.append(f"--mca {queue.pop(0)} {queue.pop(0)}")
         elif name in ("--output-filename", "--map-by", "--report-bindings", "--merge-stderr"):
-            takes_value = name in ("--output-filename", "--map-by") and rest
-            without_effect.append(f"{name} {rest.pop(0)}" if takes_value else name)
+            takes_value = name in ("--output-filename", "--map-by") and queue
+            without_effect.append(f"{name} {queue.pop(0)}" if takes_value else name)
         else:
             options.append(word)
     return Arguments(

@@ -139,20 +139,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("program", nargs=argparse.REMAINDER, help="python3 or any other program, and its words")
 
 
-def joined(words: Sequence[str]) -> list[str]:
+def join_words(words: Sequence[str]) -> list[str]:
     """Returns a command line with "--mpi-local-args", "-x A" as one word, as argparse needs it."""
-    found, rest = list[str](), list(words)
-    while rest and rest[0].startswith("-"):
-        word = rest.pop(0)
+    line, queue = list[str](), list(words)
+    while queue and queue[0].startswith("-"):
+        word = queue.pop(0)
         if word == "--":
             break  # The program follows.
-        if word in _WITH_ANY_VALUE and rest:
-            found.append(f"{word}={rest.pop(0)}")
+        if word in _WITH_ANY_VALUE and queue:
+            line.append(f"{word}={queue.pop(0)}")
             continue
-        found.append(word)
-        if "=" not in word and word not in (*_WITHOUT_VALUE, *_FLAGS) and rest:
-            found.append(rest.pop(0))
-    return [*found, *rest]
+        line.append(word)
+        if "=" not in word and word not in (*_WITHOUT_VALUE, *_FLAGS) and queue:
+            line.append(queue.pop(0))
+    return [*line, *queue]
 
 
 def launch_options(parsed: argparse.Namespace) -> LaunchOptions:
@@ -161,9 +161,9 @@ def launch_options(parsed: argparse.Namespace) -> LaunchOptions:
     Raises:
         UsageError: An option has an invalid value, or a file cannot be read or written.
     """
-    values = _given(parsed)
+    values = _options_of(parsed)
     if parsed.import_config is not None:
-        values = _given(_imported(parsed.import_config)) | values
+        values = _options_of(_imported(parsed.import_config)) | values
     if parsed.export_config is not None:
         _export(parsed.export_config, values)
     hosts: tuple[str, ...] = ()
@@ -199,7 +199,7 @@ def without_effect(parsed: argparse.Namespace) -> list[str]:
     ]
 
 
-def _given(parsed: argparse.Namespace) -> dict[str, Any]:
+def _options_of(parsed: argparse.Namespace) -> dict[str, Any]:
     """Returns the options that a command line gives, as a file keeps them."""
     return {
         name: str(value) if isinstance(value, Path) else value
@@ -240,7 +240,7 @@ def _export(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def _yes(word: str, option: str) -> bool:
-    found = (_YES | _NO).get(word.lower())
-    if found is None:
+    value = (_YES | _NO).get(word.lower())
+    if value is None:
         raise UsageError(f"{option} must be yes or no. Received: {word!r}.")
-    return found
+    return value

@@ -48,23 +48,23 @@ def script_of(words: Sequence[str]) -> str:
 
 def _python_words(arguments: Sequence[str]) -> list[str]:
     """Returns the arguments of Python with our runner before the script, module or command."""
-    options, rest = list[str](), list(arguments)
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        word = rest.pop(0)
-        found = _OPTIONS.fullmatch(word)
-        if found is None:
+    options, tail = list[str](), list(arguments)
+    while tail and tail[0].startswith("-") and tail[0] != "-":
+        word = tail.pop(0)
+        match = _OPTIONS.fullmatch(word)
+        if match is None:
             options.append(word)
             continue
-        flags, option, value = found.groups()
-        values = [value] if value else rest[:1]
+        flags, option, value = match.groups()
+        values = [value] if value else tail[:1]
         if option in "WX":
             options += [word] if value else [word, *values]
-            rest = rest if value else rest[1:]
+            tail = tail if value else tail[1:]
             continue
         # The module or the command, after which all words are its own.
         before = [*options, f"-{flags}"] if flags else options
-        return [*before, _RUNNER, f"-{option}", *values, *(rest if value else rest[1:])]
-    return [*options, _RUNNER, *rest] if rest and rest[0] != "-" else list(arguments)
+        return [*before, _RUNNER, f"-{option}", *values, *(tail if value else tail[1:])]
+    return [*options, _RUNNER, *tail] if tail and tail[0] != "-" else list(arguments)
 
 
 def _interpreter(path: str) -> list[str]:
@@ -78,6 +78,6 @@ def _interpreter(path: str) -> list[str]:
         return []
     words = shlex.split(line[2:].decode(errors="replace"))
     if words and Path(words[0]).name == "env":
-        found = shutil.which(words[1]) if len(words) > 1 else None
-        words = [found or words[0], *words[2:]]
+        interpreter = shutil.which(words[1]) if len(words) > 1 else None
+        words = [interpreter or words[0], *words[2:]]
     return words if words and Path(words[0]).name.startswith("python") else []

@@ -77,9 +77,9 @@ def _look_first_in(folder: str) -> None:
         sys.path[0] = folder
 
 
-def _of_program(found: TracebackType | None) -> TracebackType | None:
+def _of_program(traceback: TracebackType | None) -> TracebackType | None:
     """Returns a traceback without our own frames and those of `runpy`: None without a program."""
-    frame = found
+    frame = traceback
     while frame is not None and frame.tb_frame.f_code.co_filename in _OURS:
         frame = frame.tb_next
     return frame

@@ -74,23 +74,23 @@ class ReportReader:
         self._mark = _START + token.encode()
         self._write = write
         self._receive = receive
-        self._kept = b""
+        self._buffer = b""
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes; those that may begin a report wait for more."""
-        data, self._kept = self._kept + data, b""
+        data, self._buffer = self._buffer + data, b""
         while (start := data.find(_START)) >= 0:
             self._pass_on(data[:start])
             data = data[start:]
             if data.startswith(self._mark):
-                line, end, rest = data.partition(b"\n")
+                line, end, tail = data.partition(b"\n")
                 if not end:
-                    self._kept = data
+                    self._buffer = data
                     return
-                self._receive(_decoded(line.removeprefix(self._mark)))
-                data = rest
+                self._receive(_report_of(line.removeprefix(self._mark)))
+                data = tail
             elif self._mark.startswith(data):
-                self._kept = data
+                self._buffer = data
                 return
             else:
                 self._pass_on(_START)
@@ -99,15 +99,15 @@ class ReportReader:
 
     def close(self) -> None:
         """Writes what is left."""
-        self._pass_on(self._kept)
-        self._kept = b""
+        self._pass_on(self._buffer)
+        self._buffer = b""
 
     def _pass_on(self, data: bytes) -> None:
         if data:
             self._write(data)
 
 
-def _decoded(line: bytes) -> Started | Failed:
+def _report_of(line: bytes) -> Started | Failed:
     content = json.loads(line)
     if content.pop("kind") == Started.__name__:
         return Started(**content)

@@ -18,13 +18,15 @@ def topology(options: LaunchOptions) -> list[dict[str, Any]]:
     """
     replicas = options.replicas // options.instances
     per_host = options.instances // max(len(options.hosts), 1)
-    found = []
+    instances = []
     for index in range(options.instances):
         own = range(index * replicas, (index + 1) * replicas)
         ipus = range(own[0] * options.ipus_per_replica, own.stop * options.ipus_per_replica)
         host = options.hosts[index // per_host] if options.hosts else ""
-        found.append({"instance": index, "host": host, "replicas": list(own), "ipus": list(ipus)})
-    return found
+        instances.append(
+            {"instance": index, "host": host, "replicas": list(own), "ipus": list(ipus)}
+        )
+    return instances
 
 
 def topology_text(options: LaunchOptions) -> str:

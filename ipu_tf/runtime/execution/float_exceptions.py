@@ -29,7 +29,7 @@ from ipu_tf.tile_program.device_program import DeviceProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Traced:
+class _Trace:
     """What the messages of a program need.
 
     Attributes:
@@ -56,7 +56,7 @@ class _Traced:
         return functools.partial(_readers, graph), functools.partial(_sources, graph)
 
 
-_traced: dict[int, _Traced] = {}
+_traces: dict[int, _Trace] = {}
 
 
 def name_places(tracer: Tracer, graph: tf.Graph, device: DeviceProgram | None) -> None:
@@ -72,17 +72,17 @@ def name_places(tracer: Tracer, graph: tf.Graph, device: DeviceProgram | None) -
     program = weakref.ref(graph)
     while isinstance(outer := getattr(graph, "outer_graph", None), FuncGraph):
         graph = outer
-    library.describe_exceptions(_described)
-    _traced[tracer.number] = _Traced(
+    library.describe_exceptions(_description)
+    _traces[tracer.number] = _Trace(
         program=tracer.program,
         layers=LayerScopes(paths=tracer.layers),
         places=DevicePlaces(device),
         graph=program,
     )
-    weakref.finalize(graph, _traced.pop, tracer.number, None).atexit = False
+    weakref.finalize(graph, _traces.pop, tracer.number, None).atexit = False
 
 
-def _described(
+def _description(
     number: int,
     op_name: str,
     op_type: str,
@@ -91,20 +91,20 @@ def _described(
     results: Sequence[NDArray[Any]],
 ) -> str:
     """Returns the rest of the message of an exception, and keeps it for the report."""
-    traced = _traced.get(number)
-    if traced is None:
+    trace = _traces.get(number)
+    if trace is None:
         return ""
-    fault = _fault(traced, op_name, op_type, cast("Fault", what), operands, results)
-    if not traced.program.nonfinite:
-        traced.program.nonfinite.append(fault)
+    fault = _fault(trace, op_name, op_type, cast("Fault", what), operands, results)
+    if not trace.program.nonfinite:
+        trace.program.nonfinite.append(fault)
     return f" {fault}"
 
 
 def _fault(
-    traced: _Traced,
+    trace: _Trace,
     op_name: str,
     op_type: str,
-    what: Fault,
+    kind: Fault,
     operands: Sequence[NDArray[Any]],
     results: Sequence[NDArray[Any]],
 ) -> NonFinite:
@@ -112,30 +112,30 @@ def _fault(
     flat = int(np.argmin(np.isfinite(wrong).ravel()))
     position, around = place_of(flat, wrong)
     return NonFinite(
-        program=traced.program.name,
+        program=trace.program.name,
         run=0,
-        fault=what,
+        fault=kind,
         op=op_name,
         op_type=op_type,
-        layer=traced.layers.layer_or_scope(op_name),
+        layer=trace.layers.layer_or_scope(op_name),
         operands=tuple(summary(f"operand {i}", value) for i, value in enumerate(operands)),
         results=tuple(summary(f"result {i}", value) for i, value in enumerate(results)),
         position=position,
         around=around,
-        **traced.place(op_name, wrong.shape, position),
+        **trace.place(op_name, wrong.shape, position),
     )
 
 
 def _readers(graph: tf.Graph, name: str) -> Iterator[str]:
-    outputs = [tensor for op in _named(graph, name) for tensor in op.outputs]
+    outputs = [tensor for op in _operations_named(graph, name) for tensor in op.outputs]
     yield from (op.name for tensor in outputs for op in tensor.consumers())
 
 
 def _sources(graph: tf.Graph, name: str) -> Iterator[str]:
-    yield from (tensor.op.name for op in _named(graph, name) for tensor in op.inputs)
+    yield from (tensor.op.name for op in _operations_named(graph, name) for tensor in op.inputs)
 
 
-def _named(graph: tf.Graph, name: str) -> list[tf.Operation]:
+def _operations_named(graph: tf.Graph, name: str) -> list[tf.Operation]:
     try:
         return [graph.get_operation_by_name(name)]
     except KeyError:

@@ -26,7 +26,7 @@ _Runs = Mapping[str, int]
 """Steps that a call of a function runs, by the name of their program."""
 
 _runs: weakref.WeakKeyDictionary[Any, _Runs] = weakref.WeakKeyDictionary()
-_TRACED: ContextVar[dict[int, collections.Counter[str]] | None] = ContextVar(
+_RUNS_OF_GRAPHS: ContextVar[dict[int, collections.Counter[str]] | None] = ContextVar(
     "ipu_tf.traced_runs", default=None
 )
 
@@ -43,15 +43,15 @@ def note_run(program: str) -> None:
 
     A run in a loop counts no steps: the trace does not say how often it runs.
     """
-    traced = _TRACED.get()
-    if traced is None:
+    runs_of_graphs = _RUNS_OF_GRAPHS.get()
+    if runs_of_graphs is None:
         return
     graph = tf.compat.v1.get_default_graph()
     outermost = graph
     while isinstance(outer := getattr(outermost, "outer_graph", None), FuncGraph):
         outermost = outer
     # A function may be traced twice, for the variables that it makes: the last trace is called.
-    steps = traced.setdefault(id(outermost), collections.Counter())
+    steps = runs_of_graphs.setdefault(id(outermost), collections.Counter())
     steps[program] += 1 if graph is outermost else 0
 
 
@@ -60,14 +60,14 @@ def _function_call(stock: Callable[..., Any]) -> Callable[..., Any]:
     def call(function: Any, *args: Any, **kwargs: Any) -> Any:
         if not spans.are_recorded() or spans.is_executing() or tf.inside_function():
             return stock(function, *args, **kwargs)
-        traced: dict[int, collections.Counter[str]] = {}
-        token, begin_ns = _TRACED.set(traced), time.perf_counter_ns()
+        runs_of_graphs: dict[int, collections.Counter[str]] = {}
+        token, begin_ns = _RUNS_OF_GRAPHS.set(runs_of_graphs), time.perf_counter_ns()
         try:
             return stock(function, *args, **kwargs)
         finally:
-            _TRACED.reset(token)
-            if traced:
-                *_, _runs[function] = traced.values()
+            _RUNS_OF_GRAPHS.reset(token)
+            if runs_of_graphs:
+                *_, _runs[function] = runs_of_graphs.values()
             for program, steps in _runs.get(function, {}).items():
                 spans.record("run", "execution", begin_ns=begin_ns, program=program, steps=steps)
 

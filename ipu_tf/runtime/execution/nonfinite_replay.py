@@ -210,7 +210,7 @@ def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Te
     with tf.control_dependencies([begin]):
         call = _checked_call(replay, log, begin.get_attr("token"))
     with tf.control_dependencies([call]):
-        restored = [
+        writes_back = [
             tf.raw_ops.AssignVariableOp(resource=handle, value=value)
             for (handle, _), value in zip(variables, after, strict=True)
         ]
@@ -219,7 +219,7 @@ def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Te
     log.results = tuple(results)
     log.changed = tuple(replay.argument_of(variables[number][0]) for number in changed_numbers)
     values = [*(call.outputs[number] for number in results), *(after[n] for n in changed_numbers)]
-    with tf.control_dependencies([call, *restored]):  # It may change no variable.
+    with tf.control_dependencies([call, *writes_back]):  # It may change no variable.
         forth = library.load().ipu_rewind(back=False, **replay.state)
     with tf.control_dependencies([forth]):
         end = tf.numpy_function(log, [END, run[1], *values], [])
@@ -379,8 +379,8 @@ class ReplayLog:
 
     def _end(self, run: ReplayedRun, values: Sequence[NDArray[Any]]) -> None:
         is_handled = self._handled is not None
-        others = values[self._handled : len(self.results)] if is_handled else ()
-        if not all(np.isfinite(value).all() for value in others):
+        results = values[self._handled : len(self.results)] if is_handled else ()
+        if not all(np.isfinite(value).all() for value in results):
             return  # The log of the results has it.
         cause = run.history.cause(*(self._sources(values, bad) for bad in (np.isnan, np.isinf)))
         if cause is None and (is_handled or not any(one.nans for one in run.outside)):
@@ -420,7 +420,7 @@ class ReplayLog:
         for argument, is_one in zip(self.changed, bad[count:], strict=True):
             if argument and is_one:
                 sources |= flow.writers((self.function, argument))
-        return sources | flow.sources(self.checks.fed)
+        return sources | flow.sources(self.checks.feeds)
 
     def _moment(
         self, run: ReplayedRun, iterations: Sequence[tuple[str, int]] = ()

@@ -40,9 +40,9 @@ def find(tensor: tf.Tensor, pattern: Pattern, bindings: Bindings) -> Bindings | 
         return bindings if value is not None and value == pattern else None
     op_type, *operands = pattern
     if op_type == "row":
-        return _find_row(tensor, pattern, bindings)
+        return _match_row(tensor, pattern, bindings)
     if op_type in {"columns", "rows"}:
-        return _find_part(tensor, pattern, bindings)
+        return _match_part(tensor, pattern, bindings)
     if tensor.op.type not in _TYPES.get(op_type, (op_type,)):
         return None
     if op_type == "AddN" and len(tensor.op.inputs) != len(operands):
@@ -64,7 +64,7 @@ def without_identities(tensor: tf.Tensor) -> tf.Tensor:
     return tensor
 
 
-def _find_row(tensor: tf.Tensor, pattern: tuple, bindings: Bindings) -> Bindings | None:
+def _match_row(tensor: tf.Tensor, pattern: tuple, bindings: Bindings) -> Bindings | None:
     _, index, count, source_pattern = pattern
     op = tensor.op
     if op.type == "Squeeze":
@@ -91,7 +91,7 @@ def is_filled(tensor: tf.Tensor, value: int) -> bool:
     return bool(op.type == ("OnesLike" if value else "ZerosLike"))
 
 
-def _find_part(tensor: tf.Tensor, pattern: tuple, bindings: Bindings) -> Bindings | None:
+def _match_part(tensor: tf.Tensor, pattern: tuple, bindings: Bindings) -> Bindings | None:
     dimension, index, count, source_pattern = pattern
     axis = -1 if dimension == "columns" else 0
     if tensor.op.type == "Split":

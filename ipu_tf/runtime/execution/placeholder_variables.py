@@ -55,9 +55,9 @@ def _spec(initial_value: Callable[[], Any], shape: Any, dtype: Any) -> tf.Tensor
     """
     if shape is not None and dtype is not None:
         return tf.TensorSpec(shape, dtype)
-    known = spec_of_initial_value(initial_value)
-    if known is not None:
-        return known
+    spec = spec_of_initial_value(initial_value)
+    if spec is not None:
+        return spec
     with tf.Graph().as_default():
         value = tf.convert_to_tensor(initial_value(), dtype=dtype)
         return tf.TensorSpec(value.shape, value.dtype)

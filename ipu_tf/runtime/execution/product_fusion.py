@@ -16,7 +16,7 @@ import tensorflow as tf
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
 
 _PRODUCT = "IpuBatchMatMul"
-_KEPT = ("T", "plan", "method", "serial", "partials", "rounding", "nanoo", "stream")
+_ATTRIBUTES = ("T", "plan", "method", "serial", "partials", "rounding", "nanoo", "stream")
 
 
 def fuse_transposes(graph: FusionGraph, op: tf.Operation) -> None:
@@ -44,7 +44,7 @@ def fuse_transposes(graph: FusionGraph, op: tf.Operation) -> None:
         "IpuTransposedMatMul",
         op,
         [x, y],
-        **{name: attributes[name] for name in _KEPT},
+        **{name: attributes[name] for name in _ATTRIBUTES},
         equation=tf.compat.v1.AttrValue(s=equation),
         N=tf.compat.v1.AttrValue(i=2),
     )

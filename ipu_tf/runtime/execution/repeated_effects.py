@@ -29,33 +29,33 @@ def repeat(definition: FunctionDef) -> list[str]:
         The tensors that leave the program through feeds.
     """
     new_names: dict[str, str] = {}
-    recorded: dict[str, Any] = {}
-    fed: list[str] = []
+    records: dict[str, Any] = {}
+    tensors: list[str] = []
     for node in definition.node_def:
         if node.op == RECORD and node.attr["kept"].b:
-            recorded |= dict.fromkeys(inputs_of(node), node)
+            records |= dict.fromkeys(inputs_of(node), node)
         elif node.op == RECORD:
-            fed += inputs_of(node)
+            tensors += inputs_of(node)
             _become(node, "NoOp")
     for node in list(definition.node_def):
         if node.op == RECORD or not _must_not_repeat(node):
             continue
         for index, (name, _) in enumerate(outputs_of(node)):
-            if name in recorded:
-                record = recorded[name]
+            if name in records:
+                record = records[name]
                 new_names[name] = f"{record.name}:values:{index}"
                 record.attr[OF].s, record.attr[OF_TYPE].s = node.name.encode(), node.op.encode()
                 operands = inputs_of(node)[1:] if node.op == COLLECTIVE else []
                 record.attr[OPERANDS].list.s[:] = [operand.encode() for operand in operands]
         _become(node, "NoOp")
-    for node in {node.name: node for node in recorded.values()}.values():
+    for node in {node.name: node for node in records.values()}.values():
         _become(node, TAKE)
         operand_names = node.attr[OPERANDS].list.s
         operand_names[:] = [
             new_names.get(one.decode(), one.decode()).encode() for one in operand_names
         ]
     rename(definition, new_names)
-    return [new_names.get(name, name) for name in fed]
+    return [new_names.get(name, name) for name in tensors]
 
 
 def first_unrepeatable(names: set[str]) -> NodeDef | None:

@@ -18,7 +18,7 @@ from ipu_tf.runtime.execution.value_history import ValueHistory
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _GradientLoss:
     """A gradient with values that became 0.
 
     Attributes:
@@ -41,7 +41,7 @@ class _GradientHistory(ValueHistory):
 
     def __init__(self, checks: FunctionChecks) -> None:
         super().__init__(checks)
-        self.found: _Found | None = None
+        self.loss: _GradientLoss | None = None
         self.largest = 0.0
 
     def note(self, number: int, values: Sequence[NDArray[Any]]) -> None:
@@ -54,10 +54,10 @@ class _GradientHistory(ValueHistory):
         operands, result = values[:count], values[count]
         finite = result[np.isfinite(result)]
         self.largest = max(self.largest, float(np.abs(finite).max(initial=0.0)))
-        lost_values = None if self.found is not None else lost(op.node, operands, result)
+        lost_values = None if self.loss is not None else lost(op.node, operands, result)
         if lost_values is not None:
             named_operands = zip(op.operands, operands, strict=True)
-            self.found = _Found(
+            self.loss = _GradientLoss(
                 checked=op,
                 lost=lost_values,
                 operands=tuple(
@@ -83,10 +83,10 @@ class UnderflowLog(ReplayLog):
 
     def _end(self, run: ReplayedRun, values: Sequence[NDArray[Any]]) -> None:
         history = run.history
-        if isinstance(history, _GradientHistory) and history.found is not None:
-            self._add(self._lost(history.found, history.largest, run))
+        if isinstance(history, _GradientHistory) and history.loss is not None:
+            self._add(self._lost(history.loss, history.largest, run))
 
-    def _lost(self, event: _Found, largest: float, run: ReplayedRun) -> NonFinite:
+    def _lost(self, event: _GradientLoss, largest: float, run: ReplayedRun) -> NonFinite:
         name, exact = event.checked.name, event.lost.exact
         position, around = place_of(event.lost.flat, exact)
         factor = event.lost.factor(largest)

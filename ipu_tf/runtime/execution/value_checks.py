@@ -82,7 +82,7 @@ class FunctionChecks:
 
     Attributes:
         flow: Where the values of the operations come from.
-        fed: What leaves the program through feeds.
+        feeds: What leaves the program through feeds.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class FunctionChecks:
         self._bodies: set[str] = set()
         self._entries: list[Entry] = []
         self.flow = ValueFlow()
-        self.fed: list[Place] = []
+        self.feeds: list[Place] = []
 
     def __getitem__(self, number: int) -> Entry:
         """Returns the operation of a number."""
@@ -112,7 +112,7 @@ class FunctionChecks:
     def __call__(self, definition: FunctionDef) -> None:
         """Adds the checks to a FunctionDef."""
         name = definition.signature.name
-        self.fed += [(name, tensor) for tensor in repeated_effects.repeat(definition)]
+        self.feeds += [(name, tensor) for tensor in repeated_effects.repeat(definition)]
         draws = self._keep_xla_random(definition)
         for node in definition.node_def:
             if node.op == repeated_effects.TAKE:
@@ -245,8 +245,8 @@ class FunctionChecks:
         function = definition.signature.name
         is_given = node.op == repeated_effects.TAKE
         sources = [n.decode() for n in node.attr[OPERANDS].list.s] if is_given else inputs_of(node)
-        whole = self._only is not None
-        floats = [name for name in sources if whole or types.get(name) in _FLOATS]
+        keeps_nodes = self._only is not None
+        floats = [name for name in sources if keeps_nodes or types.get(name) in _FLOATS]
         operands = [*before, *floats]
         handles = [name for name in sources if _is_variable(name, types)] if before else []
         op_type = (node.attr[OF_TYPE].s.decode() if is_given else node.op).removeprefix("Ipu")
@@ -259,7 +259,7 @@ class FunctionChecks:
             operands=tuple(self._names.get(n) or _short(n) for n in (*handles, *floats)),
             places=tuple((function, name) for name in operands),
             divisor=operands.index(divisor) if divisor in operands else None,
-            node=_copy(node) if whole else None,
+            node=_copy(node) if keeps_nodes else None,
         )
         check = self._python(definition, node.name, entry)
         check.input.extend((*operands, *results))
@@ -356,6 +356,6 @@ def _run_after(node: Any, name: str) -> None:
 
 def _short(name: str) -> str:
     """Returns the name of a tensor without the parts that say nothing."""
-    node, _, rest = name.partition(":")
-    number = rest.rpartition(":")[2]
+    node, _, output = name.partition(":")
+    number = output.rpartition(":")[2]
     return node if number in ("", "0") else f"{node}:{number}"

@@ -42,7 +42,7 @@ class ValueFlow:
         self._functions: dict[str, _Function] = {}
         self._calls: list[tuple[str, Any]] = []
         self._writers: list[tuple[str, Any, int]] = []
-        self._found: dict[Place, frozenset[int]] = {}
+        self._numbers: dict[Place, frozenset[int]] = {}
         self._roots: dict[Place, frozenset[Place]] = {}
 
     def add(self, definition: FunctionDef, checks: Mapping[str, int]) -> None:
@@ -94,18 +94,18 @@ class ValueFlow:
         return self._sources(variable, of_variable=True)
 
     def _sources(self, tensor: Place, *, of_variable: bool = False) -> frozenset[int]:
-        if tensor in self._found and not of_variable:
-            return self._found[tensor]
+        if tensor in self._numbers and not of_variable:
+            return self._numbers[tensor]
         numbers: set[int] = set()
-        worklist = list(self._assigned(tensor, numbers)) if of_variable else [tensor]
-        seen = set(worklist)
+        worklist = list(self._assignments(tensor, numbers)) if of_variable else [tensor]
+        places = set(worklist)
         while worklist:
             for one in self._before(worklist.pop(), numbers):
-                if one not in seen:
-                    seen.add(one)
+                if one not in places:
+                    places.add(one)
                     worklist.append(one)
         if not of_variable:
-            self._found[tensor] = frozenset(numbers)
+            self._numbers[tensor] = frozenset(numbers)
         return frozenset(numbers)
 
     def _before(self, tensor: Place, numbers: set[int]) -> Iterator[Place]:
@@ -114,17 +114,17 @@ class ValueFlow:
         function = self._functions[name]
         node = function.nodes.get(node_of(operand))
         if node is None:
-            yield from self._passed(tensor)
+            yield from self._arguments(tensor)
         elif node.name in function.checks:
             numbers.add(function.checks[node.name])
         elif node.op == _READ:
-            yield from self._assigned((name, node.input[0]), numbers)
+            yield from self._assignments((name, node.input[0]), numbers)
         elif node.op in CALLS:
-            yield from self._returned(tensor, node)
+            yield from self._results(tensor, node)
         else:
             yield from ((name, one) for one in inputs_of(node))
 
-    def _passed(self, argument: Place) -> Iterator[Place]:
+    def _arguments(self, argument: Place) -> Iterator[Place]:
         """Yields what an argument of a function may be."""
         name, parameter = argument
         function = self._functions[name]
@@ -139,7 +139,7 @@ class ValueFlow:
                 body = node.attr["body"].func.name
                 yield body, self._functions[body].results[position]
 
-    def _returned(self, result: Place, node: Any) -> Iterator[Place]:
+    def _results(self, result: Place, node: Any) -> Iterator[Place]:
         """Yields what a result of a call may be."""
         number = int(result[1].rpartition(":")[2])
         if node.op in LOOPS:
@@ -149,7 +149,7 @@ class ValueFlow:
             if number < len(results):  # Not the condition of a loop.
                 yield callee, results[number]
 
-    def _assigned(self, variable: Place, numbers: set[int]) -> Iterator[Place]:
+    def _assignments(self, variable: Place, numbers: set[int]) -> Iterator[Place]:
         """Yields what was assigned to a variable; adds the checks of its updates."""
         roots = self._roots_of(variable)
         for name, node, position in self._writers:
@@ -164,14 +164,14 @@ class ValueFlow:
     def _roots_of(self, resource: Place) -> frozenset[Place]:
         """Returns the arguments of the outermost function that a handle may be."""
         if resource not in self._roots:
-            roots, worklist, seen = set(), [resource], {resource}
+            roots, worklist, places = set(), [resource], {resource}
             while worklist:
                 tensor = worklist.pop()
                 before = list(self._before(tensor, set()))
                 if not before:
                     roots.add(tensor)
-                worklist += [one for one in before if one not in seen]
-                seen.update(before)
+                worklist += [one for one in before if one not in places]
+                places.update(before)
             self._roots[resource] = frozenset(roots)
         return self._roots[resource]
 

@@ -87,7 +87,7 @@ class ValueHistory:
         results = values[count:]
         if all(np.isfinite(value).all() for value in results):
             return
-        nan_of, infinities_of = _explained(values[:count], results)
+        nan_of, infinities_of = _explanation(values[:count], results)
         nan = any(bool(np.isnan(value).any()) for value in results)
         fault = finding(check, values)
         if fault is not None:
@@ -130,7 +130,7 @@ class ValueHistory:
     def _roots(self, sources: Iterable[int], *, nan: bool) -> list[tuple[Event, Finding]]:
         """Returns the operations that made values which are not finite, the earliest first."""
         worklist = [(event, nan) for event in self._ever(sources, nan=nan)]
-        seen = {(event.time, kind) for event, kind in worklist}
+        keys = {(event.time, kind) for event, kind in worklist}
         roots: dict[int, tuple[Event, Finding]] = {}
         while worklist:
             event, is_nan = worklist.pop()
@@ -140,8 +140,8 @@ class ValueHistory:
                 roots[event.time] = event, event.found
             places = [event.checked.places[operand] for operand in operands]
             for earlier in self._before(self._checks.flow.sources(places), event.time, nan=of_nan):
-                if (earlier.time, of_nan) not in seen:
-                    seen.add((earlier.time, of_nan))
+                if (earlier.time, of_nan) not in keys:
+                    keys.add((earlier.time, of_nan))
                     worklist.append((earlier, of_nan))
         return [roots[time] for time in sorted(roots)]
 
@@ -181,7 +181,7 @@ class ValueHistory:
             self._loops[-1] = name, iteration + 1
 
 
-def _explained(
+def _explanation(
     operands: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns the numbers of the operands that NaN, and that infinities, of results come from."""

@@ -32,13 +32,13 @@ class XlaDraw:
         """Returns its results."""
         operands = dict(zip(self.operands, values, strict=True))
         fixed = {name: value for name, value in operands.items() if name in _FIXED}
-        others = {name: value for name, value in operands.items() if name not in _FIXED}
+        tensors_by_name = {name: value for name, value in operands.items() if name not in _FIXED}
 
         @tf.function(jit_compile=True)
         def draw(tensors: Any) -> Any:
             return getattr(tf.raw_ops, self.op_type)(**fixed, **tensors, **dict(self.types))
 
-        results = draw({name: tf.constant(value) for name, value in others.items()})
+        results = draw({name: tf.constant(value) for name, value in tensors_by_name.items()})
         return [result.numpy() for result in tf.nest.flatten(results)]
 
 

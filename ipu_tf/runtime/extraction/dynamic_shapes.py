@@ -52,12 +52,12 @@ def _follows_from_dynamic(setter: Any, instructions: Mapping[int, Any]) -> bool:
     values, *worklist = setter.operand_ids
     if _is_dynamic(instructions[values]):
         return True
-    seen = set()
+    ids = set()
     while worklist:
         operand = instructions[worklist.pop()]
-        if operand.id in seen or operand.shape.element_type not in _INTEGERS:
+        if operand.id in ids or operand.shape.element_type not in _INTEGERS:
             continue
-        seen.add(operand.id)
+        ids.add(operand.id)
         if operand.opcode == "get-dimension-size":
             if _is_dynamic(instructions[operand.operand_ids[0]]):
                 return True

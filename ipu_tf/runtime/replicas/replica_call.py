@@ -121,7 +121,7 @@ def _on_replicas(
         )
     leaves = tf.nest.flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
-    graph = _traced(trace, program, leaves, (args, kwargs), tensors, name)
+    graph = _trace(trace, program, leaves, (args, kwargs), tensors, name)
     replicas = library.load().ipu_replicas(count=trace.local_count, offset=trace.offset)
     variables = ReplicaVariables(graph, trace.local_count, trace.offset)
     functions = function_copies(graph, trace.local_count, trace.offset)
@@ -157,7 +157,7 @@ def _on_replicas(
     )
 
 
-def _traced(
+def _trace(
     trace: ReplicatedTrace,
     program: Callable[..., TensorStructure],
     leaves: list[Any],

@@ -67,12 +67,12 @@ def update_inputs(
 def _behind(tensor: tf.Tensor, accumulations: Sequence[Accumulation]) -> Accumulation | None:
     """Returns the accumulation that a tensor is computed from, None if there is none."""
     by_result = {one.total.ref(): one for one in accumulations}
-    worklist, seen = [tensor], set()
+    worklist, references = [tensor], set()
     while worklist:
         here = worklist.pop()
         if here.ref() in by_result:
             return by_result[here.ref()]
-        if here.ref() not in seen:
-            seen.add(here.ref())
+        if here.ref() not in references:
+            references.add(here.ref())
             worklist += here.op.inputs
     return None

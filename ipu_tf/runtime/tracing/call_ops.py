@@ -41,14 +41,14 @@ def definitions_of(names: Iterable[str]) -> Iterator[FunctionDef]:
     Args:
         names: The names of the functions.
     """
-    seen = set(names)
-    worklist = list(seen)
+    all_names = set(names)
+    worklist = list(all_names)
     while worklist:
         definition = eager_context().get_function_def(worklist.pop())
         yield definition
-        callees = functions_called(definition) - seen
+        callees = functions_called(definition) - all_names
         worklist += callees
-        seen |= callees
+        all_names |= callees
 
 
 def functions_called(definition: FunctionDef) -> set[str]:

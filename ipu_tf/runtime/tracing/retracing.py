@@ -240,15 +240,18 @@ def _nodes(body: FuncGraph) -> list[Any]:
 
 def _holds(library: FuncGraph, nodes: Iterable[Any], is_match: Callable[[str], bool]) -> bool:
     """Whether one of the nodes, or of a called function's nodes, is of a wanted type."""
-    seen: set[str] = set()
+    names_of_functions: set[str] = set()
 
     def holds(nodes: Iterable[Any]) -> bool:
         for node in nodes:
             if is_match(node.op):
                 return True
             callees = [f.name for value in node.attr.values() for f in functions_of(value)]
-            for name in {*callees, node.op} - seen:  # v1 functions are ops of that name.
-                seen.add(name)
+            for name in {
+                *callees,
+                node.op,
+            } - names_of_functions:  # v1 functions are ops of that name.
+                names_of_functions.add(name)
                 function = _function_of(library, name)
                 if function is not None and holds(function.cached_definition.node_def):
                     return True

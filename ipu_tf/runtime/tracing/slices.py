@@ -132,5 +132,5 @@ def _position(scalar: int | tf.Tensor) -> _Position:
         return left.plus(right)
     if left.factors and right.factors:
         return _Position(factors={id(scalar): 1})
-    whole, factor = (left, right.constant) if left.factors else (right, left.constant)
-    return _Position().plus(whole, factor)
+    position, factor = (left, right.constant) if left.factors else (right, left.constant)
+    return _Position().plus(position, factor)

@@ -87,8 +87,10 @@ class Snapshots:
         if in_jitted_function(op.graph):
             return
         if op.type == _ENQUEUE:
-            fed = [tensor for tensor in op.inputs[2:] if tensor.dtype in (tf.float16, tf.float32)]
-            self._record(op, fed, after=False)
+            values = [
+                tensor for tensor in op.inputs[2:] if tensor.dtype in (tf.float16, tf.float32)
+            ]
+            self._record(op, values, after=False)
         elif (op.graph is not self.graph or op.type == COLLECTIVE) and has_effect(
             op.op_def, op.type
         ):

@@ -90,5 +90,5 @@ def drops_remainder(dataset: tf.data.Dataset) -> bool | None:
         constant = tf.get_static_value(drops)
         return None if constant is None else bool(constant)
     inputs = [drops_remainder(source) for source in dataset_inputs(dataset)]
-    seen = [whole for whole in inputs if whole is not None]
-    return all(seen) if seen else None
+    answers = [drops_here for drops_here in inputs if drops_here is not None]
+    return all(answers) if answers else None

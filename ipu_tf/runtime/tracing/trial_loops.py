@@ -120,14 +120,14 @@ def _definition(graph: FuncGraph, value: Any) -> Any:
     return None if function is None else function.cached_definition
 
 
-def _types_in(graph: Any, value: Any, seen: set[str]) -> Iterator[str]:
+def _types_in(graph: Any, value: Any, names: set[str]) -> Iterator[str]:
     """Yields the types of the ops in the functions of an attribute, and in those they call."""
     for callee in functions_of(value):
-        function = None if callee.name in seen else function_in(graph, callee.name)
+        function = None if callee.name in names else function_in(graph, callee.name)
         if function is None:
             continue
-        seen.add(callee.name)
+        names.add(callee.name)
         for node in function.cached_definition.node_def:
             yield node.op
             for attribute in node.attr.values():
-                yield from _types_in(graph, attribute, seen)
+                yield from _types_in(graph, attribute, names)

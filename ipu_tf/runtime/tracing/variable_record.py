@@ -28,15 +28,15 @@ class VariableRecord:
     """
 
     def __init__(self) -> None:
-        self._made: list[tuple[str, tf.Variable]] = []
-        self._left: dict[str, deque[tf.Variable]] = {}
+        self._variables: list[tuple[str, tf.Variable]] = []
+        self._queues: dict[str, deque[tf.Variable]] = {}
 
     def begin_trace(self) -> None:
         """Offers all variables made so far to the trace that begins, which makes them anew."""
-        forget_variables([variable for _, variable in self._made])
-        self._left = {}
-        for key, variable in self._made:
-            self._left.setdefault(key, deque()).append(variable)
+        forget_variables([variable for _, variable in self._variables])
+        self._queues = {}
+        for key, variable in self._variables:
+            self._queues.setdefault(key, deque()).append(variable)
 
     def create(self, next_creator: Callable[..., tf.Variable], **kwargs: object) -> tf.Variable:
         """Returns the next variable of this name, a new one if there is none; a creator's scope.
@@ -45,12 +45,12 @@ class VariableRecord:
             ValueError: The initial value depends on inputs of the computation.
         """
         key = _NUMBERED.sub("", cast(str | None, kwargs.get("name")) or "")
-        variables = self._left.get(key)
+        variables = self._queues.get(key)
         if variables:
             return variables.popleft()
         with tf.device(None):  # The host initialises it; TensorFlow has no device of an IPU's name.
             variable = next_creator(**_initialized_by_session(kwargs))
-        self._made.append((key, variable))
+        self._variables.append((key, variable))
         return variable
 
 

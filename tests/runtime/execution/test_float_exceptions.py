@@ -49,11 +49,11 @@ def test_the_message_and_the_report_have_the_place():
 
 def test_what_is_known_of_a_program_ends_with_it():
     gc.collect()
-    before = len(float_exceptions._traced)
+    before = len(float_exceptions._traces)
     strategy = IPUStrategy(enable_keras_extensions=False)
     strategy.run(tf.function(lambda x: x + 1.0), args=(tf.constant(1.0),))
-    assert len(float_exceptions._traced) == before + 1
+    assert len(float_exceptions._traces) == before + 1
     del strategy
     gc.collect()
-    assert len(float_exceptions._traced) == before
+    assert len(float_exceptions._traces) == before
     assert float_exceptions._described(-1, "op", "Exp", "overflow", [], []) == ""

@@ -69,9 +69,9 @@ class _GradientCapture(GradientCaptureBody, OfTfKeras, tf_keras.layers.Layer):
 
         tf_keras gives `training` and `mask` to every layer that takes any argument.
         """
-        taken = inspect.signature(self.layer.call).parameters.values()
-        if not any(one.kind is one.VAR_KEYWORD for one in taken):
-            names = {one.name for one in taken}
+        parameters = inspect.signature(self.layer.call).parameters.values()
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+            names = {one.name for one in parameters}
             kwargs = {name: value for name, value in kwargs.items() if name in names}
         return super().call(inputs, *args, **kwargs)
 

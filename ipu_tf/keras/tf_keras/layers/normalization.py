@@ -60,11 +60,11 @@ class LayerNormalization(LayerNormalizationBody, _OverAxes):
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Returns the normalized inputs, the same in training and in inference."""
-        others = [axis for axis in range(inputs.shape.rank) if axis not in self._axes]
-        order = [*others, *self._axes]
+        row_axes = [axis for axis in range(inputs.shape.rank) if axis not in self._axes]
+        order = [*row_axes, *self._axes]
         is_moved = order != sorted(order)
-        moved = tf.transpose(inputs, order) if is_moved else inputs
-        rows = tf.reshape(moved, [-1, math.prod(inputs.shape[axis] for axis in self._axes)])
-        outputs = tf.reshape(super().call(rows, training), tf.shape(moved))
+        columns_last = tf.transpose(inputs, order) if is_moved else inputs
+        rows = tf.reshape(columns_last, [-1, math.prod(inputs.shape[axis] for axis in self._axes)])
+        outputs = tf.reshape(super().call(rows, training), tf.shape(columns_last))
         back = [order.index(axis) for axis in range(len(order))]
         return tf.transpose(outputs, back) if is_moved else outputs

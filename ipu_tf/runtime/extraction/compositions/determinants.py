@@ -10,7 +10,7 @@ from ipu_tf.runtime.extraction.compositions.resizing import CompositionAttribute
 def determinant(attributes: CompositionAttributes, matrices: tf.Tensor) -> tf.Tensor:
     """Returns the result of MatrixDeterminant."""
     del attributes
-    pivots, sign = _eliminated(matrices)
+    pivots, sign = _eliminate(matrices)
     return tf.reshape(sign * tf.reduce_prod(pivots, 1), tf.shape(matrices)[:-2])
 
 
@@ -19,14 +19,14 @@ def log_determinant(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the results of LogMatrixDeterminant: the sign and the logarithm of its magnitude."""
     del attributes
-    pivots, sign = _eliminated(matrices)
+    pivots, sign = _eliminate(matrices)
     sign *= tf.reduce_prod(tf.sign(pivots), 1)
     logarithm = tf.cast(tf.reduce_sum(tf.math.log(tf.abs(pivots)), 1), matrices.dtype)
     shape = tf.shape(matrices)[:-2]
     return tf.reshape(sign, shape), tf.reshape(logarithm, shape)
 
 
-def _eliminated(matrices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _eliminate(matrices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the pivots [matrices, rows] of matrices, and the signs of the row permutations."""
     size = tf.shape(matrices)[-1]
     rows = tf.range(size)

@@ -57,8 +57,8 @@ def read(images: tf.Tensor, y: tf.Tensor, x: tf.Tensor, outside: tf.Tensor | flo
 
 def rounded(value: tf.Tensor) -> tf.Tensor:
     """Returns values rounded to the nearest whole number, halves away from zero."""
-    whole = tf.where(value < 0.0, tf.math.ceil(value), tf.floor(value))
-    return tf.where(tf.abs(value - whole) >= 0.5, whole + tf.sign(value), whole)
+    integer = tf.where(value < 0.0, tf.math.ceil(value), tf.floor(value))
+    return tf.where(tf.abs(value - integer) >= 0.5, integer + tf.sign(value), integer)
 
 
 def _sources(
@@ -101,7 +101,7 @@ def interpolated(
     return (1.0 - down) * in_row(top) + down * in_row(top + 1.0)
 
 
-def _reflected(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _reflect(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Maps coordinates in [dcba|abcd|dcba] to those in [abcd]."""
     twice = 2.0 * size
     below = twice * tf.floor(-value / twice) + value
@@ -111,7 +111,7 @@ def _reflected(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     return _into_range(value, below, above, size)
 
 
-def _wrapped(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _wrap(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Maps coordinates in [abcd|abcd|abcd] to those in [abcd]."""
     last = tf.maximum(size - 1.0, 1.0)
     below = value + size * (tf.floor(-value / last) + 1.0)
@@ -121,19 +121,19 @@ def _wrapped(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 def _into_range(value: tf.Tensor, below: tf.Tensor, above: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     within = tf.where(value < 0.0, below, tf.where(value > size - 1.0, above, value))
-    return _clipped(within, size)
+    return _clip(within, size)
 
 
-def _clipped(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _clip(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     return tf.clip_by_value(value, 0.0, size - 1.0)
 
 
 _INTO_IMAGE: Mapping[str, Callable[[tf.Tensor, tf.Tensor], tf.Tensor]] = MappingProxyType(
     {
         "CONSTANT": lambda value, size: value,
-        "NEAREST": _clipped,
-        "REFLECT": _reflected,
-        "WRAP": _wrapped,
+        "NEAREST": _clip,
+        "REFLECT": _reflect,
+        "WRAP": _wrap,
     }
 )
 """From coordinates anywhere to those in an image, by the fill mode."""
