@@ -127,7 +127,7 @@ def estimate(
             stack.enter_context(strategy.programs_apart())
             stack.enter_context(placeholder_variables())
             stack.enter_context(keeping(recompute))
-            keras_model = _made(model)
+            keras_model = _model_of(model)
             function = "train_step" if training else "predict_step"
             if isinstance(keras_model, StatefulModel):
                 check_step(keras_model, function)
@@ -140,7 +140,7 @@ def estimate(
             # Looked up here: an uncompiled model is replaced by one without options.
             stages = with_recomputation(deployments.deployment_of(keras_model, function), recompute)
             accumulation = _accumulation(keras_model)
-            stack.enter_context(deployments.deployed(stages))
+            stack.enter_context(deployments.deployment_scope(stages))
             notes: tuple[str, ...] = ()
             if training:
                 keras_model, notes = stack.enter_context(
@@ -233,7 +233,7 @@ def _strategy() -> IPUStrategy:
     return around
 
 
-def _made(model: Any) -> keras.Model:
+def _model_of(model: Any) -> keras.Model:
     if isinstance(model, StatefulModel | keras.Model):
         return model
     keras_model = model() if callable(model) else model

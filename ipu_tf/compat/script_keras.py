@@ -19,11 +19,11 @@ def keras_of(source: str | bytes) -> int:
     Raises:
         SyntaxError: It is not Python.
     """
-    names = (name for node in ast.walk(ast.parse(source)) for name in _imported(node))
+    names = (name for node in ast.walk(ast.parse(source)) for name in _import_names(node))
     return 3 if any(_is_below(name, _OURS) and not _is_below(name, _NAMES) for name in names) else 2
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
+def _import_names(node: ast.AST) -> Iterator[str]:
     """Yields the full names of what a statement imports."""
     if isinstance(node, ast.Import):
         yield from (one.name for one in node.names)

@@ -42,7 +42,7 @@ def full_name(short: str, name: str) -> str | None:
     prefixes = _prefixes(short)
     for whole_name in vendor_api():
         prefix, _, last = whole_name.rpartition(".")
-        if last == name and (prefix in prefixes or _shown(prefix, current_name(short))):
+        if last == name and (prefix in prefixes or _re_exports(prefix, current_name(short))):
             return whole_name
     return None
 
@@ -51,7 +51,7 @@ def names_below(short: str) -> set[str]:
     """Returns the names of the interface that a module has, without the module's own name."""
     prefixes = _prefixes(short)
     parts = (whole_name.rpartition(".") for whole_name in vendor_api())
-    return {last for prefix, _, last in parts if prefix in prefixes or _shown(prefix, short)}
+    return {last for prefix, _, last in parts if prefix in prefixes or _re_exports(prefix, short)}
 
 
 def _prefixes(short: str) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def _prefixes(short: str) -> tuple[str, ...]:
     )
 
 
-def _shown(module: str, package: str) -> bool:
+def _re_exports(module: str, package: str) -> bool:
     """Returns whether a package shows the names of that module as its own."""
     return (
         module.rpartition(".")[0] == package

@@ -102,7 +102,7 @@ def new_infeed(read_ahead: int) -> QueueNumber:
     Args:
         read_ahead: Elements that it holds ready for the device.
     """
-    return _kept("Infeed", library.feed_functions().ipu_tf_infeed_create(read_ahead))
+    return _open_queue("Infeed", library.feed_functions().ipu_tf_infeed_create(read_ahead))
 
 
 def new_outfeed(*, keeps_last_only: bool) -> QueueNumber:
@@ -111,10 +111,12 @@ def new_outfeed(*, keeps_last_only: bool) -> QueueNumber:
     Args:
         keeps_last_only: Whether an element replaces the one before it.
     """
-    return _kept("Outfeed", library.feed_functions().ipu_tf_outfeed_create(int(keeps_last_only)))
+    return _open_queue(
+        "Outfeed", library.feed_functions().ipu_tf_outfeed_create(int(keeps_last_only))
+    )
 
 
-def _kept(kind: str, number: int) -> QueueNumber:
+def _open_queue(kind: str, number: int) -> QueueNumber:
     queue = QueueNumber(kind, number)
     _open.add(queue)
     return queue

@@ -79,11 +79,11 @@ def all_gather(x: tf.Tensor, replication_factor: int, name: str | None = None) -
     size = group_size(replication_factor, op="all_gather", argument="replication_factor")
     name = name or "all_gather"
     if isinstance(x, list | tuple) and any(tf.is_tensor(one) for one in x):
-        return [_gathered(tf.convert_to_tensor(one), size, name) for one in x]
-    return _gathered(tf.convert_to_tensor(x), size, name)
+        return [_gather(tf.convert_to_tensor(one), size, name) for one in x]
+    return _gather(tf.convert_to_tensor(x), size, name)
 
 
-def _gathered(x: tf.Tensor, size: int, name: str) -> tf.Tensor:
+def _gather(x: tf.Tensor, size: int, name: str) -> tf.Tensor:
     if size == 1:
         return tf.expand_dims(x, 0, name=name)
     return collective(x, kind="all-gather", size=size, shape=[size, *x.shape], name=name)

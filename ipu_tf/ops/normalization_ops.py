@@ -75,7 +75,7 @@ def group_norm(
     )
     shape = (channels,)
     with variables.opened([inputs]):
-        values = _normalized(inputs, axis, groups, epsilon, strided_channel_grouping)
+        values = _normalize(inputs, axis, groups, epsilon, strided_channel_grouping)
         per_channel = [-1 if number == axis else 1 for number in range(inputs.shape.rank)]
         if scale:
             ones = _initializer(initializers.get("gamma"), tf.ones)
@@ -162,7 +162,7 @@ def instance_norm(
     )
 
 
-def _normalized(
+def _normalize(
     inputs: tf.Tensor, axis: int, groups: int, epsilon: float, is_strided: bool
 ) -> tf.Tensor:
     """Returns the inputs normalized over their groups, in float32."""

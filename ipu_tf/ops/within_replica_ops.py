@@ -43,7 +43,7 @@ def all_reduce(input_shards: Sequence[tf.Tensor], op: object) -> list[tf.Tensor]
     shards = _shards("all_reduce", input_shards)
     reduce = _reduction("all_reduce", op)
     with tf.name_scope("all_reduce"):
-        shards = _padded("all_reduce", shards)
+        shards = _pad("all_reduce", shards)
         if reduce is None:
             return [tf.identity(shard) for shard in shards]
         reduced = reduce(tf.stack(shards))
@@ -67,7 +67,7 @@ def reduce_scatter(input_shards: Sequence[tf.Tensor], op: object) -> list[tf.Ten
     reduce = _reduction("reduce_scatter", op)
     _check_rank("reduce_scatter", shards)
     with tf.name_scope("reduce_scatter"):
-        flat = _padded("reduce_scatter", [tf.reshape(shard, [-1]) for shard in shards])
+        flat = _pad("reduce_scatter", [tf.reshape(shard, [-1]) for shard in shards])
         count, length = len(flat), flat[0].shape.as_list()[0]
         part = -(-length // count)
         padded = [tf.pad(shard, [[0, part * count - length]]) for shard in flat]
@@ -131,7 +131,7 @@ def _check_rank(op: str, shards: list[tf.Tensor]) -> None:
         )
 
 
-def _padded(op: str, shards: list[tf.Tensor]) -> list[tf.Tensor]:
+def _pad(op: str, shards: list[tf.Tensor]) -> list[tf.Tensor]:
     """Returns vectors with zeros up to the length of the longest; tensors of one shape as they are.
 
     Raises:

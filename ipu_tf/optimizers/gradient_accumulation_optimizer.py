@@ -11,7 +11,7 @@ from ipu_tf.internals.graphs import is_in_loop_body
 from ipu_tf.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from ipu_tf.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
 from ipu_tf.runtime.tracing import hooks
-from ipu_tf.runtime.tracing.gradient_sums import as_applied
+from ipu_tf.runtime.tracing.gradient_sums import in_optimizer_type
 
 _V1 = tf.compat.v1.train
 
@@ -93,7 +93,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
 
         def update() -> tf.Tensor:
             gradients = [(total.read_value(), var) for total, var in sums]
-            cast = [(as_applied(total, var, self.wrapped), var) for total, var in gradients]
+            cast = [(in_optimizer_type(total, var, self.wrapped), var) for total, var in gradients]
             applied = super(GradientAccumulationOptimizerV2, self).apply_gradients(
                 cast, global_step, name
             )

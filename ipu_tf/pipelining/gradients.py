@@ -16,7 +16,7 @@ from ipu_tf.ops import grad_util_ops
 from ipu_tf.pipelining import accumulation
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.optimizer_output import OptimizerFunctionOutput
-from ipu_tf.runtime.tracing.gradient_sums import as_applied
+from ipu_tf.runtime.tracing.gradient_sums import in_optimizer_type
 
 _CAPTURED = "captured_grads"
 
@@ -58,11 +58,13 @@ class Gradients:
         """
         optimizer = self.output.opt
         totals = [
-            as_applied(total, variable, optimizer)
-            for total, variable in zip(_unscaled(optimizer, sums), self.variables, strict=True)
+            in_optimizer_type(total, variable, optimizer)
+            for total, variable in zip(
+                _true_gradients(optimizer, sums), self.variables, strict=True
+            )
         ]
         arguments = dict(self.output.apply_gradients_kwargs or {})
-        if captured and _takes_captured(optimizer):
+        if captured and _takes_captures(optimizer):
             arguments[_CAPTURED] = captured
         pairs = zip(totals, self.variables, strict=True)
         optimizer.apply_gradients(pairs, *(self.output.apply_gradients_args or ()), **arguments)
@@ -130,29 +132,29 @@ def _pairs(
     if not output.is_of_keras:
         arguments = dict(output.compute_gradients_kwargs or {})
         positional = output.compute_gradients_args or ()
-        if not positional and arguments.get("var_list") is None and not _collected():
+        if not positional and arguments.get("var_list") is None and not _graph_variables():
             arguments["var_list"] = list(trainable)
         pairs: Sequence[tuple[Any, Any]] = output.opt.compute_gradients(
             loss, *positional, **arguments
         )
         return pairs
     variables = _variables(output)
-    scaled = _scaled(output.opt, loss)
+    scaled_loss = _scaled_loss(output.opt, loss)
     # A Keras variable holds the variable of TensorFlow.
     tensors = [
         variable.value if isinstance(variable, keras.Variable) else variable
         for variable in variables
     ]
-    return list(zip(tf.gradients(scaled, tensors), variables, strict=True))
+    return list(zip(tf.gradients(scaled_loss, tensors), variables, strict=True))
 
 
-def _scaled(optimizer: Any, loss: tf.Tensor) -> tf.Tensor:
+def _scaled_loss(optimizer: Any, loss: tf.Tensor) -> tf.Tensor:
     """Returns the loss as scaled by a Keras optimizer; those of tf_keras may scale none."""
     scale = getattr(optimizer, "scale_loss", None) or getattr(optimizer, "get_scaled_loss", None)
     return loss if scale is None else scale(loss)
 
 
-def _unscaled(optimizer: Any, gradients: list[Any]) -> list[Any]:
+def _true_gradients(optimizer: Any, gradients: list[Any]) -> list[Any]:
     """Returns gradients without the scale of the loss, if applying them leaves it to others."""
     if hasattr(optimizer, "scale_loss") or not hasattr(optimizer, "get_unscaled_gradients"):
         return gradients
@@ -176,7 +178,7 @@ def _variables(output: OptimizerFunctionOutput) -> list[Any]:
     )
 
 
-def _collected() -> list[Any]:
+def _graph_variables() -> list[Any]:
     """Returns the trainable variables that the graph itself collects, as in TensorFlow 1."""
     return tf.compat.v1.trainable_variables()
 
@@ -186,11 +188,11 @@ def _captures(output: OptimizerFunctionOutput) -> bool:
     return (
         output.gradient_capture_context is not None
         or isinstance(output.tape, GradientCaptureTape)
-        or _takes_captured(output.opt)
+        or _takes_captures(output.opt)
     )
 
 
-def _takes_captured(optimizer: Any) -> bool:
+def _takes_captures(optimizer: Any) -> bool:
     """Returns whether an optimizer takes captured gradients when it applies gradients."""
     if getattr(optimizer, "supports_captured_grads", False):
         return True

@@ -91,7 +91,7 @@ class _Loop:
             results = self._micro_batch.run(index, [*inputs, *tf.nest.flatten(element)])
             if not self._arguments.accumulate_outfeed:
                 self._feeds.enqueue(results.fed)
-            return index + 1, self._carried(carry, results, index, count)
+            return index + 1, self._next_carry(carry, results, index, count)
 
         with trial.steps_limited_to(None):  # An update takes all of its micro-batches.
             _, carry = tf.while_loop(
@@ -127,7 +127,7 @@ class _Loop:
             ],
         }
 
-    def _carried(
+    def _next_carry(
         self, carry: Carry, results: MicroBatchResults, index: tf.Tensor, count: tf.Tensor
     ) -> Carry:
         """Returns the sums with one more micro-batch."""

@@ -105,10 +105,10 @@ def check_captures(graph: FuncGraph) -> None:
     replica = None if trace is None else trace.index
     for outer, inner in graph.captures:
         if inner.dtype not in _HANDLES and outer is not replica:
-            raise ValueError(_captured(outer))
+            raise ValueError(_capture_error(outer))
 
 
-def _captured(tensor: Any) -> str:
+def _capture_error(tensor: Any) -> str:
     name = getattr(tensor, "name", None) if not hasattr(tensor, "numpy") else None
     label = f"'{name}'" if name else f"of shape {tensor.shape} and type {tensor.dtype.name}"
     return (
@@ -170,7 +170,7 @@ def _check_sources(
         for tensor in op.inputs:
             if id(tensor) in sources or tensor.op.name in own or tensor.dtype in _HANDLES:
                 continue
-            raise ValueError(f"Stage {number}, op '{op.name}': {_captured(tensor)}")
+            raise ValueError(f"Stage {number}, op '{op.name}': {_capture_error(tensor)}")
 
 
 class _Users:

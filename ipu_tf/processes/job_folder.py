@@ -76,7 +76,7 @@ class JobFolder:
         """
         file = self._folder / key
         try:
-            lock = _locked(self._folder / f"{key}.lock")
+            lock = _lock(self._folder / f"{key}.lock")
         except OSError as error:
             _tell(key, error)
             return make()
@@ -112,7 +112,7 @@ def _is_own(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and mode == _PRIVATE and status.st_uid == os.geteuid()
 
 
-def _locked(path: Path) -> IO[bytes]:
+def _lock(path: Path) -> IO[bytes]:
     """Returns a file whose lock is held until it is closed."""
     file = path.open("ab")
     try:

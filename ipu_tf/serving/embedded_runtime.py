@@ -112,10 +112,10 @@ def embedded_runtime_start(
     del timeout
     path = _path(executable_file)
     with eager_mode():  # In a graph of TensorFlow 1, too, the program is started at once.
-        return _started(path, inputs, name)
+        return _start(path, inputs, name)
 
 
-def _started(path: str | os.PathLike[str], inputs: Any, name: str) -> RuntimeContext:
+def _start(path: str | os.PathLike[str], inputs: Any, name: str) -> RuntimeContext:
     """Returns a started program."""
     executable = load_executable(path, name)
     values = _in_order(inputs, executable.start_inputs, name)

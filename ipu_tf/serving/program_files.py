@@ -82,7 +82,7 @@ class ProgramParts:
                 signatures.check_results_fit(
                     "preprocessing_step", results, "predict_step", self.served.signature
                 )
-                inputs = tf.nest.flatten(self._ordered(results))
+                inputs = tf.nest.flatten(self._input_order(results))
             results = run(inputs)
             if after is None:
                 return self._by_name(results if isinstance(results, Mapping) else _list(results))
@@ -111,7 +111,7 @@ class ProgramParts:
             )
         return dict(zip(names, flat, strict=True))
 
-    def _ordered(self, results: Any) -> Any:
+    def _input_order(self, results: Any) -> Any:
         """Returns the results of the work before the step, those with names in its order."""
         if isinstance(results, Mapping) and set(results) == set(self.served.signature.names):
             return [results[name] for name in self.served.signature.names]

@@ -198,7 +198,7 @@ def compile_trace(call: ProgramCall, trace: ProgramTrace) -> DeviceProgram | Non
             carried=remainder.carried,
         )
     )
-    return program_shards.noted(device, tracer, graph)
+    return program_shards.with_shard_note(device, tracer, graph)
 
 
 def execute(

@@ -23,8 +23,8 @@ def plays(length: int) -> str:
         length: Its characters, of 65 kinds: letters, blanks, ends of lines and marks.
     """
     random = np.random.default_rng((_SEED, length))
-    words = _invented(random, _WORDS)
-    speakers = [word.capitalize() for word in _invented(random, _SPEAKERS)]
+    words = _words(random, _WORDS)
+    speakers = [word.capitalize() for word in _words(random, _SPEAKERS)]
     # Every character occurs, however short the rest is.
     parts = [f"{string.ascii_uppercase} {string.ascii_lowercase} {_MARKS}\n\n"]
     missing = length - len(parts[0])
@@ -36,7 +36,7 @@ def plays(length: int) -> str:
     return "".join(parts)[:length]
 
 
-def _invented(random: np.random.Generator, count: int) -> list[str]:
+def _words(random: np.random.Generator, count: int) -> list[str]:
     """Returns words of one to three syllables."""
     return [
         "".join(

@@ -86,12 +86,12 @@ def _with_updates(stock: Any) -> Any:
             updated = tf.nest.flatten(previous_kernel_results.extra)
             with tf.control_dependencies(updated):
                 state, results = super().one_step(current_state, previous_kernel_results, seed=seed)
-            return state, self._updated(results, results)
+            return state, self._update(results, results)
 
         def bootstrap_results(self, init_state: Any) -> Any:
-            return self._updated(super().bootstrap_results(init_state), None)
+            return self._update(super().bootstrap_results(init_state), None)
 
-        def _updated(self, results: Any, of_step: Any) -> Any:
+        def _update(self, results: Any, of_step: Any) -> Any:
             update = self.step_size_update_fn
             if update is None:
                 return results

@@ -45,8 +45,8 @@ class AccumulatesByArguments(StepsAreUpdates):
     ) -> None:
         del layer_replacement
         super().__init__(*args, **kwargs)
-        count = _renamed("accumulation_count", accumulation_count, gradient_accumulation_count)
-        dtype = _renamed("accumulation_dtype", accumulation_dtype, gradient_accumulation_dtype)
+        count = _either("accumulation_count", accumulation_count, gradient_accumulation_count)
+        dtype = _either("accumulation_dtype", accumulation_dtype, gradient_accumulation_dtype)
         self.gradient_accumulation_count = count or 1
         self.set_gradient_accumulation_options(count, dtype=dtype)
 
@@ -139,7 +139,7 @@ class StagesByArguments(StepsAreUpdates):
         _set_pipelining(self, gradient_accumulation_count, options)
 
 
-def _renamed(old_name: str, old: Any, new: Any) -> Any:
+def _either(old_name: str, old: Any, new: Any) -> Any:
     """Returns the value of an argument that has two names.
 
     Raises:

@@ -61,12 +61,12 @@ def replicas_on_device(model: StatefulModel) -> int:
 def assign_stages(model: StatefulModel, graph: LayerGraph, stages: Stages) -> None:
     """Assigns stages to the layer invocations of a model's graph."""
     layers = tuple(call.layer for call in graph.layer_invocations)
-    _set_assigned(model, AssignedStages(stages=stages, layers=layers))
+    _set_stages(model, AssignedStages(stages=stages, layers=layers))
 
 
 def remove_stages(model: StatefulModel) -> None:
     """Removes the stages of all layers of a model: it is no longer pipelined."""
-    _set_assigned(model, NO_STAGES)
+    _set_stages(model, NO_STAGES)
 
 
 def remove_assigned_stages(model: StatefulModel) -> None:
@@ -138,6 +138,6 @@ def inference_depth(model: StatefulModel) -> int:
     return 1 if pipeline is None else pipeline.inference_depth
 
 
-def _set_assigned(model: StatefulModel, stages: AssignedStages) -> None:
+def _set_stages(model: StatefulModel, stages: AssignedStages) -> None:
     state = dataclasses.replace(model.ipu_training_state, assigned_stages=stages)
     model.ipu_training_state = state

@@ -273,7 +273,7 @@ class PopnnRNN(PopnnBody, keras.layers.RNN):
             `time_major`, else of shape [batch, units]; if `return_state`, followed by the states.
         """
         refuse(self, "call", mask=mask)
-        sequences = self._transposed(inputs)
+        sequences = self._batch_first(inputs)
         if training and self._rate:
             batch, _, features = ops.shape(sequences)
             sequences = drop(
@@ -289,10 +289,10 @@ class PopnnRNN(PopnnBody, keras.layers.RNN):
         if not self.return_sequences:
             return results
         if not self.return_state:
-            return self._transposed(results)
-        return self._transposed(results[0]), *results[1:]
+            return self._batch_first(results)
+        return self._batch_first(results[0]), *results[1:]
 
-    def _transposed(self, sequences: tf.Tensor) -> tf.Tensor:
+    def _batch_first(self, sequences: tf.Tensor) -> tf.Tensor:
         """Returns sequences with batch and steps swapped if they are time major."""
         return ops.transpose(sequences, (1, 0, 2)) if self._popnn.time_major else sequences
 

@@ -93,11 +93,11 @@ class DeviceFunctions:
 
     def _loop(self, model: StatefulModel, step: str) -> DeviceLoop:
         run_step = run_with(model.distribute_strategy, step_of_loop(model, step))
-        replicas = self._replicated(model)
+        replicas = self._replication(model)
         return DeviceLoop(run_step, replicas.own or replicas)
 
     def _training_loop(self, model: StatefulModel) -> DeviceLoop:
-        replicas, accumulation = self._replicated(model), accumulation_of_model(model)
+        replicas, accumulation = self._replication(model), accumulation_of_model(model)
         if accumulation.steps_per_replica == 1 and replicas.total == 1:
             return self._loop(model, "train_step")
         training = TrainingSteps(
@@ -120,13 +120,13 @@ class DeviceFunctions:
         return ExecutionFunction(
             loop,
             program=f"{model.name}.{step}",
-            replicas=self._replicated(model).local,
+            replicas=self._replication(model).local,
             steps=lambda: model.steps_per_execution,
             summarise=summarise,
             results=self.results if calls_back_for_steps(model, step) else None,
         )
 
-    def _replicated(self, model: StatefulModel) -> Replicas:
+    def _replication(self, model: StatefulModel) -> Replicas:
         """Returns the model's replication; the state of replicas lasts as long as its variables.
 
         Raises:

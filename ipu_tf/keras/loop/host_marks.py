@@ -38,7 +38,7 @@ class WaitsForData:
             batch = iterator.get_next()
         leaves = [leaf for leaf in tree.flatten(batch) if leaf is not None]
         with tf.control_dependencies(leaves):
-            end = tf.numpy_function(self._ended, [], [])
+            end = tf.numpy_function(self._end_wait, [], [])
         with tf.control_dependencies([end]):  # Readers of the batch run after it.
             return tree.map_structure(
                 lambda leaf: None if leaf is None else tf.identity(leaf), batch
@@ -47,7 +47,7 @@ class WaitsForData:
     def _began(self) -> None:
         self._begin_ns = time.perf_counter_ns()
 
-    def _ended(self) -> None:
+    def _end_wait(self) -> None:
         spans.record(
             "wait for data",
             "infeed",

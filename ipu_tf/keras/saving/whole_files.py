@@ -33,13 +33,13 @@ def files_of(model: StatefulModel, method: str) -> Iterator[None]:
 def written_by(
     model: StatefulModel, method: str, path: FilePath, *, is_file: bool
 ) -> Iterator[FilePath]:
-    """Yields the path that a method of a model writes to; see `files_of` and `written_whole`."""
-    with files_of(model, method), written_whole(path, is_file=is_file) as path_to_write:
+    """Yields the path that a method of a model writes to; see `files_of` and `whole_file`."""
+    with files_of(model, method), whole_file(path, is_file=is_file) as path_to_write:
         yield path_to_write
 
 
 @contextlib.contextmanager
-def written_whole(path: FilePath, *, is_file: bool) -> Iterator[FilePath]:
+def whole_file(path: FilePath, *, is_file: bool) -> Iterator[FilePath]:
     """Yields the path to write a file to, which replaces the one of the given path at the end.
 
     A process that is killed, or that finds the disk full, leaves the earlier file as it is.

@@ -41,7 +41,7 @@ def _outer_blocks(model: TrainableModel, blocks: EqualBlocks, training: bool) ->
     with contextlib.ExitStack() as stack:
         if training:  # It is built for the weights that the model has meanwhile.
             stack.enter_context(estimates_of(model).with_new_optimizer())
-        stack.enter_context(deployments.deployed(deployments.current(model, function)))
+        stack.enter_context(deployments.deployment_scope(deployments.current(model, function)))
         stack.enter_context(device_programs.lengthening(blocks.repetition))
         stack.enter_context(blocks.outer_blocks_alone())
         yield

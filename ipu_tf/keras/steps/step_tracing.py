@@ -89,7 +89,7 @@ def trainable(
 ) -> Iterator[tuple[TrainableModel, tuple[str, ...]]]:
     """Yields a compiled model and the assumptions made for it; restores a user's own optimizer."""
     if not model.compiled:
-        yield _compiled(model)
+        yield _with_assumptions(model)
         return
     if ours:
         yield model, ()
@@ -99,7 +99,7 @@ def trainable(
         yield model, ()
 
 
-def _compiled(model: TrainableModel) -> tuple[TrainableModel, tuple[str, ...]]:
+def _with_assumptions(model: TrainableModel) -> tuple[TrainableModel, tuple[str, ...]]:
     """Returns a compiled model of the same layers, and the assumptions made for it."""
     if not getattr(model, "inputs", None):
         raise ValueError(

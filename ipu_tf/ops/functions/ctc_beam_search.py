@@ -71,7 +71,7 @@ def search(log_probs: tf.Tensor, lengths: tf.Tensor, width: int, blank: int) -> 
 
     def step(beams: Beams, inputs: tuple[tf.Tensor, tf.Tensor]) -> Beams:
         index, row = inputs
-        after = _advanced(Beams(*beams), row, blank)
+        after = _advance(Beams(*beams), row, blank)
         runs = index < lengths
         return Beams(
             *(
@@ -85,7 +85,7 @@ def search(log_probs: tf.Tensor, lengths: tf.Tensor, width: int, blank: int) -> 
     return Beams(*(tf.gather(values, order, batch_dims=1) for values in beams))
 
 
-def _advanced(beams: Beams, log_probs: tf.Tensor, blank: int) -> Beams:
+def _advance(beams: Beams, log_probs: tf.Tensor, blank: int) -> Beams:
     """Returns the sequences after a step with log probabilities of shape [batch, classes]."""
     width, classes = beams.lengths.shape[1], log_probs.shape[1]
     labels = tf.range(classes)

@@ -154,8 +154,8 @@ def _losses(
 
     def step(alpha: tf.Tensor, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         index, log_probs_of_step = inputs
-        skips = tf.where(may_skip, _shifted(alpha, 2), IMPOSSIBLE)
-        ways = tf.stack([alpha, _shifted(alpha, 1), skips])
+        skips = tf.where(may_skip, _shift(alpha, 2), IMPOSSIBLE)
+        ways = tf.stack([alpha, _shift(alpha, 1), skips])
         alpha_of_step = tf.reduce_logsumexp(ways, axis=0)
         alpha_of_step = alpha_of_step + tf.gather(log_probs_of_step, states, batch_dims=1)
         return tf.where((index < data_length)[:, tf.newaxis], alpha_of_step, alpha)
@@ -182,7 +182,7 @@ def _states(labels: tf.Tensor, label_length: tf.Tensor, blank: int) -> tf.Tensor
     return tf.ensure_shape(states, [labels.shape[0], 2 * count + 1])
 
 
-def _shifted(alpha: tf.Tensor, by: int) -> tf.Tensor:
+def _shift(alpha: tf.Tensor, by: int) -> tf.Tensor:
     """Returns for each state the value `by` states before it."""
     return tf.pad(alpha[:, :-by], [[0, 0], [by, 0]], constant_values=IMPOSSIBLE)
 

@@ -145,10 +145,10 @@ def _stateful_dropout_mask(chain: Chain) -> Sequence[str]:
 
 
 def _masked_scale(chain: Chain) -> Sequence[str]:
-    return [_dropped(chain, *chain.inputs)]
+    return [_dropout(chain, *chain.inputs)]
 
 
-def _dropped(chain: Chain, values: str, mask: str, scale: str) -> str:
+def _dropout(chain: Chain, values: str, mask: str, scale: str) -> str:
     # In the order of gradients: for dropout itself, the joined chain is always known.
     masked_values = chain.add("SelectV2", mask, values, chain.constant(0.0, tf.float32))
     return chain.add("Mul", masked_values, scale)
@@ -234,12 +234,12 @@ def _gradient_of_softmax(chain: Chain, y: str, dy: str) -> str:
 def _softmax_dropout(chain: Chain) -> Sequence[str]:
     x, mask, scale = chain.inputs
     y = chain.add("Softmax", x)
-    return [y, _dropped(chain, y, mask, scale)]
+    return [y, _dropout(chain, y, mask, scale)]
 
 
 def _softmax_dropout_gradient(chain: Chain) -> Sequence[str]:
     y, dy, mask, scale = chain.inputs
-    return [_gradient_of_softmax(chain, y, _dropped(chain, dy, mask, scale))]
+    return [_gradient_of_softmax(chain, y, _dropout(chain, dy, mask, scale))]
 
 
 def _layer_norm(chain: Chain) -> Sequence[str]:

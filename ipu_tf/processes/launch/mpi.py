@@ -20,8 +20,8 @@ CHOICE = "IPU_TF_MPIRUN"
 """The environment variable that names the mpirun or mpiexec to use."""
 
 _NAMES = ("mpiexec", "mpirun")
-_FORWARDED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONUNBUFFERED")
-_FORWARDED_PREFIXES = ("IPU_TF_", "IPUOF_", "KERAS_", "MPI4PY_", "OMP_", "POPLAR_", "TF_", "XLA_")
+_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONUNBUFFERED")
+_PREFIXES = ("IPU_TF_", "IPUOF_", "KERAS_", "MPI4PY_", "OMP_", "POPLAR_", "TF_", "XLA_")
 """The variables of this process that Open MPI is to set on other hosts; MPICH sets all there."""
 
 
@@ -175,13 +175,13 @@ def mpi_command(
         for option, word in itertools.pairwise(arguments.words)
         if option == "-x"
     }
-    variables = [word for name in _forwarded() if name not in script_names for word in ("-x", name)]
+    variables = [
+        word for name in _variables_of_job() if name not in script_names for word in ("-x", name)
+    ]
     host_words = hosts if options.hosts else []
     words = [word for word in arguments.words if word not in placement]
     return [mpi.path, *count, *host_words, *placement, *variables, *words, *instance]
 
 
-def _forwarded() -> list[str]:
-    return [
-        name for name in os.environ if name in _FORWARDED or name.startswith(_FORWARDED_PREFIXES)
-    ]
+def _variables_of_job() -> list[str]:
+    return [name for name in os.environ if name in _VARIABLES or name.startswith(_PREFIXES)]

@@ -139,7 +139,7 @@ def forget(snapshots: Snapshots) -> None:
         library.load().ipu_rewind(back=False, program=-1, records=snapshots.records, groups=[])
 
 
-def watched(
+def watch_outputs(
     replay: Replay, outputs: TensorStructure, apart: Sequence[tf.Tensor] = ()
 ) -> list[tf.Tensor]:
     """Returns what is looked at in a program: its results, and variables after it changed them.
@@ -175,7 +175,7 @@ def watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Op
         is_first = tf.ensure_shape(tf.numpy_function(log.is_seeking, [], tf.bool), [])
 
     def replayed() -> tf.Tensor:
-        return _replayed(replay, [run, replica], log)
+        return _replay_branch(replay, [run, replica], log)
 
     replay_run: tf.Tensor = tf.cond(is_first, replayed, lambda: tf.constant(0))
     return replay_run.op
@@ -186,7 +186,7 @@ def is_checked(tensor: tf.Tensor | tf.TensorSpec) -> bool:
     return tensor.dtype in (tf.float32, tf.float16)
 
 
-def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Tensor:
+def _replay_branch(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Tensor:
     """Runs the program once more in the graph of a branch, and logs what its checks find."""
     region = replay.region
     variables = list(replay.snapshots.values.values())

@@ -24,7 +24,7 @@ from ipu_tf.runtime.execution.nonfinite_replay import (
     ReplayLog,
     replay_of,
     watch,
-    watched,
+    watch_outputs,
 )
 from ipu_tf.runtime.execution.underflow_search import UnderflowLog
 from ipu_tf.runtime.tracing.snapshots import Snapshots
@@ -100,7 +100,7 @@ class NumericsSearches:
                 watch_ops.append(_watch(self.gradients, [*gradients, *sums], log))
         apart = [handle for handle, _ in self.accumulators]
         with tf.control_dependencies(watch_ops):  # The last takes the records of the run.
-            _watch(self.results, watched(self.results, outputs, apart), log_of(ReplayLog))
+            _watch(self.results, watch_outputs(self.results, outputs, apart), log_of(ReplayLog))
 
 
 def _watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Operation:

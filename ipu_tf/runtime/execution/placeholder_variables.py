@@ -71,10 +71,10 @@ class _ZeroPages:
 
     def __call__(self) -> tf.Tensor:
         """Returns a tensor of zeros on untouched pages."""
-        return _untouched(self._spec)
+        return _zeros_without_memory(self._spec)
 
 
-def _untouched(spec: tf.TensorSpec) -> tf.Tensor:
+def _zeros_without_memory(spec: tf.TensorSpec) -> tf.Tensor:
     """Returns a tensor of zeros on untouched pages."""
     dtype = np.dtype(spec.dtype.as_numpy_dtype)
     # NumPy exchanges only its own types, not added ones such as bfloat16.

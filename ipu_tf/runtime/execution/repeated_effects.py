@@ -9,7 +9,7 @@ from ipu_tf.internals.tensorflow import FunctionDef, NodeDef, op_def_registry
 from ipu_tf.runtime.execution.value_flow import inputs_of, node_of
 from ipu_tf.runtime.execution.xla_engine import rename
 from ipu_tf.runtime.extraction.function_nodes import outputs_of
-from ipu_tf.runtime.tracing.call_ops import definitions_of, functions_called
+from ipu_tf.runtime.tracing.call_ops import callees_of, definitions_of
 from ipu_tf.runtime.tracing.snapshots import COLLECTIVE, RECORD, has_effect
 
 TAKE = "IpuReplayTake"
@@ -73,14 +73,14 @@ def first_unrepeatable(names: set[str]) -> NodeDef | None:
     return None
 
 
-def definitions_called(definition: FunctionDef) -> dict[str, FunctionDef]:
+def callees_by_name(definition: FunctionDef) -> dict[str, FunctionDef]:
     """Returns the functions that one calls, and those that they call, by name."""
-    return {one.signature.name: one for one in definitions_of(functions_called(definition))}
+    return {one.signature.name: one for one in definitions_of(callees_of(definition))}
 
 
 def groups_of_streams(definition: FunctionDef) -> list[int]:
     """Returns the groups of streams of random bits that a function and those it calls draw from."""
-    callees = definitions_called(definition).values()
+    callees = callees_by_name(definition).values()
     nodes = [node for one in (definition, *callees) for node in one.node_def]
     rounding = [node for node in nodes if "rounding" in node.attr]
     stochastic = [node for node in rounding if node.attr["rounding"].s == b"stochastic"]

@@ -29,7 +29,7 @@ from ipu_tf.runtime.execution.nonfinite_replay import (
     add_checked_call,
     is_checked,
 )
-from ipu_tf.runtime.execution.repeated_effects import definitions_called
+from ipu_tf.runtime.execution.repeated_effects import callees_by_name
 from ipu_tf.runtime.replicas.replica_functions import STREAM_STRIDE
 
 
@@ -99,7 +99,7 @@ def watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Op
         tf.compat.v1.get_default_graph(),
         _Replayable(
             definition=replay.definition,
-            called=definitions_called(replay.definition),
+            called=callees_by_name(replay.definition),
             sources=names,
             inputs=len(region.inputs),
             variables=specs,
@@ -122,12 +122,12 @@ def _keep(graph: Any, program: _Replayable) -> None:
     """Keeps a program until the outermost function around it ends."""
     while isinstance(outer := getattr(graph, "outer_graph", None), FuncGraph):
         graph = outer
-    library.replay_by(_replayed)
+    library.replay_by(_replay_run)
     _programs[program.serial] = program
     weakref.finalize(graph, _programs.pop, program.serial, None).atexit = False
 
 
-def _replayed(number: int, replica: int, run: int, values: Sequence[NDArray[Any]]) -> None:
+def _replay_run(number: int, replica: int, run: int, values: Sequence[NDArray[Any]]) -> None:
     program = _programs.get(number)
     if program is not None:
         with _lock:

@@ -106,15 +106,17 @@ def _exact(node: Any, inputs: Sequence[NDArray[Any]]) -> NDArray[np.float64] | N
     become_stock(stock)
     for wide in _WIDE:
         try:
-            return _computed(stock, inputs, wide)
+            return _exact_values(stock, inputs, wide)
         except (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, TypeError, ValueError):
             continue  # It has no kernel of this type.
     return None
 
 
-def _computed(node: Any, inputs: Sequence[NDArray[Any]], wide: int) -> NDArray[np.float64]:
+def _exact_values(node: Any, inputs: Sequence[NDArray[Any]], wide: int) -> NDArray[np.float64]:
     numpy_type = tf.as_dtype(wide).as_numpy_dtype
-    attrs = {name: _widened(value, wide) for name, value in node.attr.items() if name[0] != "_"}
+    attrs = {
+        name: _wide_attribute(value, wide) for name, value in node.attr.items() if name[0] != "_"
+    }
     with tf.Graph().as_default() as graph, tf.device("/CPU:0"):
         wide_inputs = [
             tf.constant(value.astype(numpy_type) if value.dtype == np.float16 else value)
@@ -125,7 +127,7 @@ def _computed(node: Any, inputs: Sequence[NDArray[Any]], wide: int) -> NDArray[n
             return np.asarray(session.run(op.outputs[0]), np.float64)
 
 
-def _widened(value: Any, wide: int) -> Any:
+def _wide_attribute(value: Any, wide: int) -> Any:
     """Returns an attribute with a wider type in place of float16."""
     attribute = tf.compat.v1.AttrValue()
     attribute.CopyFrom(value)

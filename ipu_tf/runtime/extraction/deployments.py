@@ -14,7 +14,7 @@ from ipu_tf.planner.stage_planning import StagePlanning
 COMPILED_APART = "_ipu_compiled_apart"
 """Attribute of calls whose function has a device program of its own."""
 
-_GIVEN: ContextVar[Deployment | None] = ContextVar("ipu_tf.pipelines", default=None)
+_DEPLOYMENT: ContextVar[Deployment | None] = ContextVar("ipu_tf.pipelines", default=None)
 
 
 @functools.singledispatch
@@ -62,15 +62,15 @@ def deployment_of(owner: object, function: str) -> Deployment | None:
 
 
 @contextlib.contextmanager
-def deployed(options: Deployment | None) -> Iterator[None]:
+def deployment_scope(options: Deployment | None) -> Iterator[None]:
     """Makes functions traced inside a pipeline, whatever their owner; None asks the owner."""
-    token = _GIVEN.set(options)
+    token = _DEPLOYMENT.set(options)
     try:
         yield
     finally:
-        _GIVEN.reset(token)
+        _DEPLOYMENT.reset(token)
 
 
 def current(owner: object, function: str) -> Deployment | None:
     """Returns the pipeline of a function, None for none; the arguments are `deployment_of`'s."""
-    return _GIVEN.get() or deployment_of(owner, function)
+    return _DEPLOYMENT.get() or deployment_of(owner, function)

@@ -40,13 +40,13 @@ from ipu_tf.runtime.tracing import static_shapes
 _STAGE = "hlo_serialized"
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 _NODE = re.compile(r"\{\{node ([^}\s]+)\}\}")
-_UNSUPPORTED = re.compile(r"(\w+) \(No registered '\w+' OpKernel[^)]*\)?[^{]*\{\{node ([^}]+)\}\}")
+_NO_KERNEL = re.compile(r"(\w+) \(No registered '\w+' OpKernel[^)]*\)?[^{]*\{\{node ([^}]+)\}\}")
 _NO_CONSTANT = re.compile(r"Input \d+ to node `([^`]+)` with op (\w+) must be a compile-time")
 _NOISE = re.compile(
     r"\n\s*(?:The op is created at|Stack trace for op definition|tf2xla conversion)"
 )
 # XLA's error for a stack whose size comes from outside of the function that makes it.
-_UNSIZED = "requires a fixed tensor list size"
+_NO_LIST_SIZE = "requires a fixed tensor list size"
 # The handle of a variable is captured under the name of the op that reads it.
 _READ = re.compile(r"(/ReadVariableOp(_\d+)?)?(/resource)?$")
 # TensorFlow and XLA number functions; a program's name must be the same in every process.
@@ -104,8 +104,8 @@ def extract(
         for tensor in region.inputs
     ]
     parameters += variable_parameters(_places(region, scopes), variables or VariableRoles())
-    module = _completed(from_proto(proto), name, parameters, scopes)
-    return _with_carried(module, region, {id(tensor): result for tensor, result in carried})
+    module = _with_origins(from_proto(proto), name, parameters, scopes)
+    return _with_states(module, region, {id(tensor): result for tensor, result in carried})
 
 
 def _with_carried_inputs(
@@ -120,7 +120,7 @@ def _with_carried_inputs(
     return dataclasses.replace(region, inputs=(*region.inputs, *inputs))
 
 
-def _with_carried(module: Module, region: TracedRegion, results: Mapping[int, tf.Tensor]) -> Module:
+def _with_states(module: Module, region: TracedRegion, results: Mapping[int, tf.Tensor]) -> Module:
     """Returns a module whose carried inputs are states, or constants if they do not change."""
     numbers = {id(tensor): number for number, tensor in enumerate(region.outputs)}
     parameters = list(module.parameters)
@@ -193,25 +193,25 @@ def _read(
         entry = functions.convert(function, host)
     except hlo_stock.UnknownShape as error:
         raise UncompilableProgram(name, (), str(error)) from error
-    with _registered(context, functions.functions):
+    with _registration(context, functions.functions):
         try:
             serialized = context.get_compiler_ir(
                 device_name=_DEVICE,
                 platform_name=None,
                 function_name=entry.signature.name,
                 flat_args=[tf.TensorSpec(t.shape, t.dtype) for t in region.inputs],
-                captured_inputs=list(_initialised(region.handles)),
+                captured_inputs=list(_with_stand_ins(region.handles)),
                 stage=_STAGE,
             )
         except (ValueError, tf.errors.OpError) as error:
             reason = _NOISE.split(str(error))[0].strip()
-            refused_ops = _refused(str(error), scopes)
+            refused_ops = _ops_in_message(str(error), scopes)
             # All others have a type that XLA knows.
             if refused_ops and all(op.op_type == loop_bounds.FAKE for op in refused_ops):
                 raise UncompilableProgram.by_branches(name, refused_ops) from error
-            if _UNSIZED in reason:
+            if _NO_LIST_SIZE in reason:
                 raise UncompilableProgram.by_loops(name, refused_ops) from error
-            if _UNSUPPORTED.search(reason):
+            if _NO_KERNEL.search(reason):
                 raise UncompilableProgram.by_missing_kernels(name, refused_ops) from error
             if _NO_CONSTANT.search(reason):
                 raise UncompilableProgram.by_arguments(name, refused_ops) from error
@@ -224,7 +224,7 @@ def _loop(name: str, scopes: LayerScopes) -> RefusedOp:
 
 
 @contextlib.contextmanager
-def _registered(context: Any, functions: Sequence[Any]) -> Iterator[None]:
+def _registration(context: Any, functions: Sequence[Any]) -> Iterator[None]:
     """Registers functions with TensorFlow while XLA reads them."""
     names = []
     try:
@@ -237,7 +237,7 @@ def _registered(context: Any, functions: Sequence[Any]) -> Iterator[None]:
             context.remove_function(name)
 
 
-def _initialised(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
+def _with_stand_ins(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
     """Yields the handles, with stand-ins for variables without a value and those of sessions.
 
     XLA needs the shape of a variable's value. A stand-in's memory is never touched, and is freed
@@ -253,9 +253,9 @@ def _initialised(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
             yield tf.Variable(value, trainable=False).handle
 
 
-def _refused(message: str, scopes: LayerScopes) -> list[RefusedOp]:
+def _ops_in_message(message: str, scopes: LayerScopes) -> list[RefusedOp]:
     """Returns the ops that an error message of XLA names."""
-    reasons = {match[2]: match[1] for match in _UNSUPPORTED.finditer(message)}
+    reasons = {match[2]: match[1] for match in _NO_KERNEL.finditer(message)}
     reasons = reasons or {match[1]: match[2] for match in _NO_CONSTANT.finditer(message)}
     return _ops(reasons or dict.fromkeys(_NODE.findall(message)[:1], ""), scopes)
 
@@ -272,7 +272,7 @@ def _ops(types: Mapping[str, str], scopes: LayerScopes) -> list[RefusedOp]:
     ]
 
 
-def _completed(
+def _with_origins(
     module: Module, name: str, parameters: Sequence[Parameter], scopes: LayerScopes
 ) -> Module:
     """Returns a module with the parts that XLA does not know: parameters, layers, host ops."""

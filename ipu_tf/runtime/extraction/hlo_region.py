@@ -72,7 +72,7 @@ def cut(
     results = [t for t in flat if tf.is_tensor(t) and getattr(t, "graph", None) is graph]
     results = [t for t in _unique(results) if t.dtype not in _HOST_DTYPES]
     by_name = {op.name: op for op in operations if op.type not in _OUTSIDE}
-    names = _needed(by_name, results)
+    names = _live_names(by_name, results)
     inside = [op for name, op in by_name.items() if name in names]
     tensors = [tensor for op in inside for tensor in op.inputs] + results
     outside = [tensor for tensor in _unique(tensors) if tensor.op.name not in names]
@@ -176,7 +176,7 @@ def is_variable(tensor: tf.Tensor) -> bool:
     return data is not None and data.is_set and bool(data.shape_and_type)
 
 
-def _needed(by_name: Mapping[str, tf.Operation], results: Sequence[tf.Tensor]) -> set[str]:
+def _live_names(by_name: Mapping[str, tf.Operation], results: Sequence[tf.Tensor]) -> set[str]:
     """Returns the names of the ops that the results or side effects need."""
     worklist = [tensor.op for tensor in results]
     worklist += [op for op in by_name.values() if op_def_of(op).is_stateful]

@@ -48,7 +48,7 @@ _STATELESS_USER_OP = "IpuStatelessUserOp"
 
 
 # They check or name values, have no results, and cost the machine nothing.
-_DROPPED = frozenset({"Assert", "IpuFloatingPointCheck", "IpuReplayRecord", "NoOp"})
+_NO_OPS = frozenset({"Assert", "IpuFloatingPointCheck", "IpuReplayRecord", "NoOp"})
 _TARGETS = {
     "IteratorGetNext": INFEED,
     "IteratorGetNextSync": INFEED,
@@ -63,7 +63,7 @@ _HOST_OPS = frozenset(
         "WriteAudioSummary", "WriteGraphSummary", "WriteRawProtoSummary", "FlushSummaryWriter",
     }
 )  # fmt: skip
-_CALLED = frozenset({*_HOST_OPS, *_TARGETS, *user_op.OPS})
+_CUSTOM_CALLS = frozenset({*_HOST_OPS, *_TARGETS, *user_op.OPS})
 """Ops that become custom calls."""
 
 _HOST_DTYPES = frozenset(dtype.as_datatype_enum for dtype in (tf.string, tf.resource, tf.variant))
@@ -197,7 +197,7 @@ class _Body:
         """Adds the nodes that replace a node."""
         inputs = [name for name in node.input if not name.startswith("^")]
         host_inputs = frozenset(index for index, name in enumerate(inputs) if name in self.host)
-        if node.op in _DROPPED or COMPILED_APART in node.attr:
+        if node.op in _NO_OPS or COMPILED_APART in node.attr:
             return
         if node.op == index_checks.CHECK:
             self._unjoined[f"{node.name}:checked:0"] = node.input[0]
@@ -215,7 +215,7 @@ class _Body:
             self._add_joined_op(node)
         elif node.op in compositions.COMPOSITIONS:
             self._add_composition(node)
-        elif host_inputs or node.op in _CALLED or _is_text(node):
+        elif host_inputs or node.op in _CUSTOM_CALLS or _is_text(node):
             self._add_host_op(node)
         elif node.op == "Identity" and marks.is_checkpoint_name(node.name):
             self._add_checkpoint(node)

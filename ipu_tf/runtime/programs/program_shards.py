@@ -40,7 +40,9 @@ def deployment_of(tracer: Tracer, graph: FuncGraph) -> Deployment | None:
     )
 
 
-def noted(device: DeviceProgram | None, tracer: Tracer, graph: FuncGraph) -> DeviceProgram | None:
+def with_shard_note(
+    device: DeviceProgram | None, tracer: Tracer, graph: FuncGraph
+) -> DeviceProgram | None:
     """Returns a device program with a note on shards that the compiler does not tell apart.
 
     Args:

@@ -71,10 +71,10 @@ def call(
             continue
         except Exception:
             if lacking:  # The program may rely on its replicas.
-                raise _refused(name, device_ipus, trace.ipus) from None
+                raise _too_few_ipus(name, device_ipus, trace.ipus) from None
             raise
         if lacking:
-            raise _refused(name, device_ipus, trace.ipus)
+            raise _too_few_ipus(name, device_ipus, trace.ipus)
         return results
 
 
@@ -96,7 +96,7 @@ def _checked(trace: ReplicatedTrace, name: str) -> ReplicatedTrace:
     return trace
 
 
-def _refused(name: str, device_ipus: int | None, ipus: int) -> ValueError:
+def _too_few_ipus(name: str, device_ipus: int | None, ipus: int) -> ValueError:
     return ValueError(
         f"Current device has {device_ipus} IPUs attached, however the current model requires a "
         f"multiple of {ipus} IPUs: a replica of '{name}' takes as many as it has shards or stages, "

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import FuncGraph, atomic_function_from_func_graph, eager_context
-from ipu_tf.runtime.tracing.function_copies import copied, library_function
+from ipu_tf.runtime.tracing.function_copies import copy_of, library_function
 
 STREAM_STRIDE = 1 << 48
 """Streams of stochastic rounding of a replica lie this far behind those of the one before; so the
@@ -51,7 +51,7 @@ def _copy(function: Any, find: Callable[[str], Any], replica: int) -> Any:
 
     name = function.name.decode()
     return library_function(
-        copied(find, name, of_replica(name)),
+        copy_of(find, name, of_replica(name)),
         find,
         functools.partial(_change, replica),
         of_replica,

@@ -24,10 +24,10 @@ _STEPS: Mapping[str, tuple[str, frozenset[str]]] = MappingProxyType(
 """For the types of assignments, the operation in them, and the last ones of steps of optimizers."""
 
 ASSIGNMENTS = frozenset(_STEPS)
-"""Types of the ops that `parted` takes apart."""
+"""Types of the ops that `split_assignment` takes apart."""
 
 
-def parted(request: OpRequest) -> OpRequest:
+def split_assignment(request: OpRequest) -> OpRequest:
     """Returns an assignment of a sum or difference, which is created before it.
 
     The operation gets the name of the request, so the program for the machine is the same. Values
@@ -43,10 +43,10 @@ def parted(request: OpRequest) -> OpRequest:
     return _assigned(request, result)
 
 
-def parted_descent(request: OpRequest) -> OpRequest:
+def split_descent(request: OpRequest) -> OpRequest:
     """Returns the assignment of a `ResourceApplyGradientDescent`: of weights less rate x gradient.
 
-    Values that do not fit are left as they are, as in `parted`.
+    Values that do not fit are left as they are, as in `split_assignment`.
     """
     handle, rate, gradient = request.inputs
     if rate.shape.rank != 0 or not _fits(handle, gradient):

@@ -46,12 +46,12 @@ def definitions_of(names: Iterable[str]) -> Iterator[FunctionDef]:
     while worklist:
         definition = eager_context().get_function_def(worklist.pop())
         yield definition
-        callees = functions_called(definition) - all_names
+        callees = callees_of(definition) - all_names
         worklist += callees
         all_names |= callees
 
 
-def functions_called(definition: FunctionDef) -> set[str]:
+def callees_of(definition: FunctionDef) -> set[str]:
     """Returns the names of the functions that the nodes of a function call."""
     return {
         function.name

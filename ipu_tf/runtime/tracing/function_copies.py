@@ -12,7 +12,7 @@ from ipu_tf.internals.tensorflow import FunctionDef
 from ipu_tf.runtime.tracing.call_ops import functions_of
 
 
-def copied(find: Callable[[str], FunctionDef], name: str, new_name: str) -> FunctionDef:
+def copy_of(find: Callable[[str], FunctionDef], name: str, new_name: str) -> FunctionDef:
     """Returns a copy of the FunctionDef of a function, with another name."""
     definition = FunctionDef()
     definition.CopyFrom(find(name))
@@ -52,7 +52,7 @@ def library_function(
     def callee_of(name: str) -> Any:
         if name not in functions:
             functions[name] = None  # A function that calls itself is not copied again.
-            copy = copied(find, name, new_name(name))
+            copy = copy_of(find, name, new_name(name))
             functions[name] = make(copy, function_type_of(copy))
         return functions[name]
 

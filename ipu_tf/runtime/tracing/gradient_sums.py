@@ -7,7 +7,7 @@ import tensorflow as tf
 _STOCK = tf.compat.v1.train.Optimizer
 
 
-def as_applied(total: tf.Tensor, variable: tf.Variable, optimizer: object) -> tf.Tensor:
+def in_optimizer_type(total: tf.Tensor, variable: tf.Variable, optimizer: object) -> tf.Tensor:
     """Returns a sum of gradients in the type in which an optimizer takes it.
 
     An optimizer whose class applies gradients itself gets the type of the sums; the operations of

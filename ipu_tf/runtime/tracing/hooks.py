@@ -145,17 +145,17 @@ def _signatures(stock: Callable[..., Any]) -> Callable[..., Any]:
     def trace_function(args: Any = None, kwargs: Any = None, tracing_options: Any = None) -> Any:
         if active() is not None and tracing_options is not None:
             if args or kwargs:
-                args, kwargs, tracing_options = _as_called(
+                args, kwargs, tracing_options = _call_arguments(
                     args or (), kwargs or {}, tracing_options
                 )
             if replica_context.is_replicated():
-                tracing_options = _not_jitted(tracing_options)
+                tracing_options = _without_jit(tracing_options)
         return stock(args, kwargs, tracing_options)
 
     return trace_function
 
 
-def _not_jitted(options: Any) -> Any:
+def _without_jit(options: Any) -> Any:
     """Returns options to trace a function with that XLA does not compile on its own."""
     attributes = {
         name: value
@@ -179,7 +179,7 @@ def _jitted_contexts(stock: Callable[..., None]) -> Callable[..., None]:
     return enter
 
 
-def _as_called(args: Any, kwargs: Any, options: Any) -> tuple[Any, Any, Any]:
+def _call_arguments(args: Any, kwargs: Any, options: Any) -> tuple[Any, Any, Any]:
     """Returns arguments and options to trace a function with, without a signature's shapes.
 
     The signature's types still hold: arguments are cast to them.

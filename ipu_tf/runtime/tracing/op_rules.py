@@ -73,7 +73,7 @@ def _tile_op(trace: TracingState, request: OpRequest) -> OpRequest:
     """Creates a stock contraction as its tile twin, if a tile op can compute it."""
     twin = TWINS[request.op_type]
     try:
-        _check_wanted(trace.configuration, request)
+        _check_numerics(trace.configuration, request)
         shape = twin.shape(_inputs_of(twin, request))
     except Untileable as reason:
         trace.add_native(request.op_type, request.name, str(reason))
@@ -152,7 +152,7 @@ def _list_size(trace: TracingState, request: OpRequest) -> OpRequest:
 
 def _loop(trace: TracingState, request: OpRequest) -> OpRequest:
     """Limits the iterations of a loop while a script is tried out."""
-    inputs, attrs = trial_loops.limited(
+    inputs, attrs = trial_loops.loop_with_limit(
         request.graph, request.op_type, request.inputs, request.attrs, trace.steps_of_update
     )
     return request.changed(inputs=inputs, attrs=attrs)
@@ -170,14 +170,14 @@ def _update(trace: TracingState, request: OpRequest) -> OpRequest:
 def _assignment(trace: TracingState, request: OpRequest) -> OpRequest:
     """Takes assignments of steps of optimizers apart, unless operations are checked one by one."""
     is_checked = trace.snapshots is not None or float_checks.are_on(trace.configuration)
-    return request if is_checked else assignments.parted(request)
+    return request if is_checked else assignments.split_assignment(request)
 
 
 def _descent(trace: TracingState, request: OpRequest) -> OpRequest:
     """Takes updates of plain gradient descent apart, as `_assignment` takes assignments."""
     request = _update(trace, request)
     is_checked = trace.snapshots is not None or float_checks.are_on(trace.configuration)
-    return request if is_checked else assignments.parted_descent(request)
+    return request if is_checked else assignments.split_descent(request)
 
 
 def _native(trace: TracingState, request: OpRequest) -> OpRequest:
@@ -238,7 +238,7 @@ def _record(
     )
 
 
-def _check_wanted(configuration: DeviceConfiguration, request: OpRequest) -> None:
+def _check_numerics(configuration: DeviceConfiguration, request: OpRequest) -> None:
     if configuration.numerics == "native":
         raise Untileable("cfg.simulator.numerics is 'native'")
     dtypes = {one.dtype for one in request.inputs if one.dtype != tf.int32} or {tf.int32}

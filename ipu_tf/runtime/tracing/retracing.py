@@ -85,7 +85,7 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
         nodes = function.cached_definition.node_def
         # The gradient of a loop renames the functions of the loop, so a copied loop needs its own.
         if tracer.copied or _holds(graph, nodes, TWINS.__contains__):
-            _add_called(tracer, graph, nodes)
+            _add_callees(tracer, graph, nodes)
             with graph.as_default():
                 shapes = [tensor.shape.as_proto() for tensor in arguments]
                 body = function_def_to_graph(function.cached_definition, input_shapes=shapes)
@@ -106,7 +106,7 @@ def _known_function(tracer: Tracer, graph: FuncGraph, name: str) -> Any:
     return next((function for function in functions if function is not None), None)
 
 
-def _add_called(tracer: Tracer, graph: FuncGraph, nodes: Iterable[Any]) -> None:
+def _add_callees(tracer: Tracer, graph: FuncGraph, nodes: Iterable[Any]) -> None:
     """Adds the functions that nodes call to the library of `graph`, in which a graph is made."""
     for node in nodes:
         for name in (

@@ -228,7 +228,7 @@ class Tracer:
             outputs: The results of the traced function.
         """
         graph = tf.compat.v1.get_default_graph()
-        names = _needed(graph, outputs)
+        names = _live_names(graph, outputs)
         self.program.tile_ops[:] = [
             tile_op for tile_op, op in self._operations if op.graph is not graph or op.name in names
         ]
@@ -349,7 +349,7 @@ def _full_name(graph: FuncGraph, name: str) -> str:
     return name.rstrip("/") if name.endswith("/") or not scope else f"{scope}/{name}"
 
 
-def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
+def _live_names(graph: FuncGraph, outputs: Any) -> set[str]:
     """Returns the names of the ops of `graph` that its outputs or its side effects need."""
     flat = tf.nest.flatten(outputs, expand_composites=True)
     # Eager tensors and variables, which a function may also return, belong to no graph.

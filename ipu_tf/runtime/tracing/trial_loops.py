@@ -29,7 +29,7 @@ ITERATIONS = "tried_iterations"
 """Name of the tensor that ends a loop of `loops.repeat`, limited whatever its body does."""
 
 
-def limited(
+def loop_with_limit(
     graph: FuncGraph,
     op_type: str,
     inputs: Sequence[tf.Tensor],

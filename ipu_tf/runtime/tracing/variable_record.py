@@ -17,7 +17,7 @@ from ipu_tf.internals.graphs import (
     is_eager,
 )
 
-_NUMBERED = re.compile(r"_\d+(?=/|:|$)")
+_NUMBER = re.compile(r"_\d+(?=/|:|$)")
 
 
 class VariableRecord:
@@ -44,7 +44,7 @@ class VariableRecord:
         Raises:
             ValueError: The initial value depends on inputs of the computation.
         """
-        key = _NUMBERED.sub("", cast(str | None, kwargs.get("name")) or "")
+        key = _NUMBER.sub("", cast(str | None, kwargs.get("name")) or "")
         variables = self._queues.get(key)
         if variables:
             return variables.popleft()

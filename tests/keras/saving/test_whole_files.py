@@ -5,14 +5,14 @@ from pathlib import Path
 import keras
 import pytest
 
-from ipu_tf.keras.saving.whole_files import written_whole
+from ipu_tf.keras.saving.whole_files import whole_file
 from tests.keras.small_models import sequential
 
 
 def test_a_file_is_replaced_once_it_is_whole(tmp_path):
     file = tmp_path / "model.keras"
     file.write_text("earlier")
-    with written_whole(file, is_file=True) as part:
+    with whole_file(file, is_file=True) as part:
         Path(part).write_text("later")
         assert part.endswith("model.keras")
         assert file.read_text() == "earlier"
@@ -25,7 +25,7 @@ def test_a_write_that_fails_leaves_the_earlier_file(tmp_path):
     file.write_text("earlier")
 
     def write():
-        with written_whole(file, is_file=True) as part:
+        with whole_file(file, is_file=True) as part:
             Path(part).write_text("la")
             raise OSError("full")
 
@@ -38,7 +38,7 @@ def test_a_write_that_fails_leaves_the_earlier_file(tmp_path):
 def test_the_file_behind_a_link_is_replaced(tmp_path):
     link = tmp_path / "latest"
     link.symlink_to(tmp_path / "model.keras")
-    with written_whole(link, is_file=True) as part:
+    with whole_file(link, is_file=True) as part:
         Path(part).write_text("later")
     assert link.is_symlink()
     assert (tmp_path / "model.keras").read_text() == "later"
@@ -47,9 +47,9 @@ def test_the_file_behind_a_link_is_replaced(tmp_path):
 @pytest.mark.parametrize("path", ["gs://bucket/model.keras", "missing/model.keras"])
 def test_other_paths_are_left_to_the_writer(path, tmp_path):
     for where in (path, tmp_path):
-        with written_whole(where, is_file=True) as same:
+        with whole_file(where, is_file=True) as same:
             assert same == where
-    with written_whole("x.keras", is_file=False) as same:
+    with whole_file("x.keras", is_file=False) as same:
         assert same == "x.keras"
 
 

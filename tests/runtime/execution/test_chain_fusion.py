@@ -310,7 +310,7 @@ def test_optimizers_of_keras_are_joined_at_the_same_cost(monkeypatch, optimizer,
 
     read, steps, weights = step()
     monkeypatch.setattr(fusion, "fuse", lambda graph, outputs, **_: outputs)
-    monkeypatch.setattr(assignments, "parted", lambda request: request)
+    monkeypatch.setattr(assignments, "split_assignment", lambda request: request)
     _, plain_steps, plain_weights = step()
     assert read >= types
     assert steps == plain_steps
@@ -340,7 +340,7 @@ def test_the_optimizer_of_keras_2_is_joined_at_the_same_cost(monkeypatch):
         return read, steps, [value.numpy() for value in weights]
 
     read, steps, weights = step()
-    monkeypatch.setattr(assignments, "parted_descent", lambda request: request)
+    monkeypatch.setattr(assignments, "split_descent", lambda request: request)
     plain_read, plain_steps, plain_weights = step()
     assert read >= {"IpuMatMulUpdate", "IpuScaledUpdate"}
     assert "ResourceApplyGradientDescent" in plain_read - read

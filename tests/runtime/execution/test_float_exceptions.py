@@ -56,4 +56,4 @@ def test_what_is_known_of_a_program_ends_with_it():
     del strategy
     gc.collect()
     assert len(float_exceptions._traces) == before
-    assert float_exceptions._described(-1, "op", "Exp", "overflow", [], []) == ""
+    assert float_exceptions._description(-1, "op", "Exp", "overflow", [], []) == ""

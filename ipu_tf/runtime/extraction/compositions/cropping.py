@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ipu_tf.runtime.extraction.compositions.projection import interpolated, read, rounded
+from ipu_tf.runtime.extraction.compositions.projection import interpolate, nearest_integer, read
 from ipu_tf.runtime.extraction.compositions.resizing import CompositionAttributes
 
 
@@ -32,9 +32,9 @@ def crop_and_resize(
     rows, columns = each(y[:, :, tf.newaxis]), each(x[:, tf.newaxis, :])
     box_pixels = tf.gather(tf.cast(images, tf.float32), box_images)
     if attributes["method"] == "nearest":
-        values = read(box_pixels, rounded(rows), rounded(columns), outside)
+        values = read(box_pixels, nearest_integer(rows), nearest_integer(columns), outside)
     else:
-        values = interpolated(box_pixels, rows, columns, 0.0)
+        values = interpolate(box_pixels, rows, columns, 0.0)
     values = tf.where(tf.reshape(inside, [count, pixels, 1]), values, outside)
     return tf.reshape(values, [count, crop_size[0], crop_size[1], tf.shape(images)[3]])
 

@@ -26,9 +26,9 @@ def transform(
     height, width = (tf.cast(tf.shape(images)[side], tf.float32) for side in (1, 2))
     x, y = into(x, width), into(y, height)
     if attributes["interpolation"] == "NEAREST":
-        values = read(images, rounded(y), rounded(x), fill_value)
+        values = read(images, nearest_integer(y), nearest_integer(x), fill_value)
     else:
-        values = interpolated(images, y, x, fill_value)
+        values = interpolate(images, y, x, fill_value)
     values = tf.where(finite[..., tf.newaxis], values, fill_value)
     shape = [tf.shape(images)[0], output_shape[0], output_shape[1], tf.shape(images)[3]]
     return tf.cast(tf.reshape(values, shape), images.dtype)
@@ -55,7 +55,7 @@ def read(images: tf.Tensor, y: tf.Tensor, x: tf.Tensor, outside: tf.Tensor | flo
     return tf.where(inside[..., tf.newaxis], pixels, outside)
 
 
-def rounded(value: tf.Tensor) -> tf.Tensor:
+def nearest_integer(value: tf.Tensor) -> tf.Tensor:
     """Returns values rounded to the nearest whole number, halves away from zero."""
     integer = tf.where(value < 0.0, tf.math.ceil(value), tf.floor(value))
     return tf.where(tf.abs(value - integer) >= 0.5, integer + tf.sign(value), integer)
@@ -80,7 +80,7 @@ def _sources(
     return x, y, finite
 
 
-def interpolated(
+def interpolate(
     images: tf.Tensor, y: tf.Tensor, x: tf.Tensor, outside: tf.Tensor | float
 ) -> tf.Tensor:
     """Returns values of images between their pixels, as float32 [batch, pixels, channels].

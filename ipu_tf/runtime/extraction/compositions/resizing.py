@@ -59,14 +59,14 @@ def nearest_gradient(
     return tf.cast(result, gradients.dtype)
 
 
-def weighted(images: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+def resize(images: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
     """Returns images [batch, height, width, channels] resized by a matrix for each side."""
     images = tf.cast(images, tf.float32)
     images.set_shape([None] * 4)
     return tf.einsum("pw,bowc->bopc", columns, tf.einsum("oh,bhwc->bowc", rows, images))
 
 
-def normalised(weights: tf.Tensor) -> tf.Tensor:
+def normalise(weights: tf.Tensor) -> tf.Tensor:
     """Returns weights [after, before] with row sums scaled to one, unless almost zero."""
     total = tf.reduce_sum(weights, axis=1, keepdims=True)
     return weights / tf.where(tf.abs(total) >= _SMALLEST_SUM, total, 1.0)
@@ -77,7 +77,7 @@ def _resized(
 ) -> tf.Tensor:
     height, width = tf.shape(images)[1], tf.shape(images)[2]
     rows = weights(attributes, height, size[0])
-    return weighted(images, rows, weights(attributes, width, size[1]))
+    return resize(images, rows, weights(attributes, width, size[1]))
 
 
 def _unresized(
@@ -87,7 +87,7 @@ def _unresized(
     height, width = tf.shape(gradients)[1], tf.shape(gradients)[2]
     rows = tf.transpose(weights(attributes, size[0], height))
     columns = tf.transpose(weights(attributes, size[1], width))
-    return weighted(gradients, rows, columns)
+    return resize(gradients, rows, columns)
 
 
 def _scale(attributes: CompositionAttributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
@@ -116,7 +116,7 @@ def _bicubic_weights(
         if centred:
             weight = tf.where(tf.equal(source, bounded), weight, 0.0)
         weights += weight[:, tf.newaxis] * tf.one_hot(bounded, before)
-    return normalised(weights) if centred else weights
+    return normalise(weights) if centred else weights
 
 
 def _cubic(distance: tf.Tensor, sharpness: float) -> tf.Tensor:

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from ipu_tf.runtime.extraction.compositions.resizing import (
     CompositionAttributes,
-    normalised,
-    weighted,
+    normalise,
+    resize,
 )
 
 Kernel = Callable[[tf.Tensor], tf.Tensor]
@@ -31,7 +31,7 @@ def scale_and_translate(
         _weights(attributes, sides[side], size[side], scale[side], translation[side])
         for side in (0, 1)
     )
-    return weighted(images, rows, columns)
+    return resize(images, rows, columns)
 
 
 def scale_and_translate_gradient(
@@ -47,7 +47,7 @@ def scale_and_translate_gradient(
         _weights(attributes, before[side], after[side], scale[side], translation[side])
         for side in (0, 1)
     )
-    return weighted(gradients, tf.transpose(rows), tf.transpose(columns))
+    return resize(gradients, tf.transpose(rows), tf.transpose(columns))
 
 
 def _weights(
@@ -70,7 +70,7 @@ def _weights(
     is_inside = (pixels - 0.5 >= first) & (pixels - 0.5 <= last)
     is_inside &= (position >= 0.0) & (position <= tf.cast(before, tf.float32))
     weights = tf.where(is_inside, kernel(tf.abs(pixels - position) / width), 0.0)
-    return normalised(weights)
+    return normalise(weights)
 
 
 def _lanczos(radius: float) -> tuple[float, Kernel]:
