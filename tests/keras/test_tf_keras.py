@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf.keras import tf_keras_scope
+from ipu_tf.keras.tf_keras.loop_adapter import EpochReader
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.strategy.program_trace import is_keras_step
 from tests.keras.tf_keras_training import (
@@ -59,6 +60,22 @@ def test_a_sequential_trains_evaluates_and_predicts_as_in_stock_tf_keras():
     programs = {program.name: program for program in strategy.report(insights=False).programs}
     assert set(programs) == {f"{model.name}.{step}_step" for step in ("train", "test", "predict")}
     check_rows(programs[f"{model.name}.train_step"], model)
+
+
+def test_an_execution_reads_its_steps_without_a_copy_and_counts_them_without_a_read(monkeypatch):
+    with strategy_of().scope():
+        model = sequential()
+        model.compile("sgd", "mse", steps_per_execution=3)
+    counter = tf.Variable(4, dtype=tf.int64)
+    stock, results = counter.assign_add, []
+    monkeypatch.setattr(
+        counter, "assign_add", lambda *args, **how: results.append(stock(*args, **how))
+    )
+    reader = EpochReader(lambda _: {}, lambda: model.steps_per_execution, counter)
+    with monkeypatch.context() as unread:
+        unread.setattr(type(counter), "read_value", None)
+        reader(object())
+    assert (int(counter.numpy()), results) == (7, [None])
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         """Steps that one call of the device runs; `compile` sets them."""
         variable = steps_variable_of(self)
         with tf.init_scope():  # Programs are named for it while they are traced.
-            return 1 if variable is None else int(variable.numpy())
+            return 1 if variable is None else int(variable.value().numpy())
 
     @steps_per_execution.setter
     def steps_per_execution(self, steps: object) -> None:

@@ -127,7 +127,7 @@ class EpochReader:
             self._begin_epoch(iterator)
             self._steps_of_epoch += steps
         results = self._function(iterator)
-        self._counter.assign_add(steps)
+        self._counter.assign_add(steps, read_value=False)
         return results
 
     def _begin_epoch(self, iterator: InfeedIterator) -> None:
