@@ -21,6 +21,8 @@ settings.register_profile("fast", settings.get_profile("repeatable"), max_exampl
 
 
 def pytest_configure(config):
+    # Imports make millions of objects, of which next to none are in garbage.
+    gc.set_threshold(20_000, 20, 20)
     settings.load_profile("fast" if config.getoption("-m") == "not slow" else "repeatable")
 
 
@@ -38,7 +40,6 @@ def pytest_collection_finish():
     Graphs are full of cycles: the collector would go through these objects hundreds of times.
     """
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -100,6 +100,7 @@ def test_rooms_of_plain_python_say_any_nowhere(room):
     assert [str(path) for path in files(room) if says_any_in(path.read_text())] == []
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("room", TYPED_ROOMS)
 def test_public_signatures_have_types(room):
     found = [

@@ -179,8 +179,8 @@ def test_files_and_pickles_hold_stock_models(tmp_path):
         assert type(tf_keras.models.clone_model(model)) is type(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.fast_cells(1)
 def test_an_estimate_has_the_products_of_the_same_model_of_keras_3(compiled):
     def made(of_keras):
         layers = of_keras.layers

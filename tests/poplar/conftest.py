@@ -14,6 +14,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1", "-O1")
+BUILT = {"programs", "sanitized"}
+"""The fixtures that build libraries."""
+
+
+# Before pytest leaves out what is marked.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks tests slow that need the libraries: in a fresh clone, building them takes 90 CPU s."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and BUILT & set(item.fixturenames):
+            item.add_marker(pytest.mark.slow)
 
 
 class Programs:

@@ -20,8 +20,6 @@ from ipu_tf.runtime.extraction.uncompilable import UncompilableProgram
 from tests.poplar.conftest import PROGRAMS
 from tests.runtime.replicas.programs import of_all
 
-pytestmark = pytest.mark.usefixtures("installed")
-
 SOURCE = PROGRAMS / "user_ops.cpp"
 CODELETS = PROGRAMS / "user_op_codelets.cpp"
 TILES = 8
@@ -102,7 +100,6 @@ def test_codelets_attributes_and_a_note_on_estimates(library, strategy):
     assert squares.supersteps[-1].compute_cycles == 6 * (10 + 2 * share)
 
 
-@pytest.mark.slow
 def test_gradients_one_by_one_of_some_inputs(library):
     tensors = [tf.constant(each) for each in (X, Y, Z)]
     options = {"op_name": "Sum", "separate_gradients": True, "gradient_attributes": "1"}
@@ -134,7 +131,6 @@ def test_codelets_of_popops_are_there(library):
     np.testing.assert_array_equal(product(X, Y, library, op_name="Twice"), 2 * X)
 
 
-@pytest.mark.slow
 def test_loops_and_compiled_functions(library, strategy):
     @tf.function(jit_compile=True)
     def jitted(x, y):
@@ -245,8 +241,6 @@ def test_tensors_that_an_op_does_not_take(library, strategy):
         precompiled_user_op([X, Y], library, outs=outs)
     with pytest.raises(ValueError, match=r"no tensors of type float64. Cast them to 32 bits"):
         precompiled_user_op([np.zeros(3)], library, outs=outs)
-    with pytest.raises(ValueError, match=r"`library_path` does not exist. Received: library_path"):
-        product(X, Y, "missing.so")
 
     @tf.function
     def unknown(x):
@@ -258,6 +252,11 @@ def test_tensors_that_an_op_does_not_take(library, strategy):
     refused = r"(?s)the custom op 'open'.*has inputs or outputs of unknown shape. Shapes are static"
     with pytest.raises(UncompilableProgram, match=refused):
         strategy.run(unknown, args=(tf.constant(X),))
+
+
+def test_a_library_that_is_missing():
+    with pytest.raises(ValueError, match=r"`library_path` does not exist. Received: library_path"):
+        product(X, Y, "missing.so")
 
 
 def test_errors_of_runs_and_gradients(library):
@@ -320,6 +319,7 @@ def test_a_graph_of_another_process_runs_no_code():
         )
 
 
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -339,7 +339,7 @@ def test_libraries_of_something_else(source, message, tmp_path):
         product(X, Y, str(tmp_path / "libop.so"))
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("installed")
 def test_a_source_is_compiled_and_its_functions_are_compared(tmp_path):
     np.testing.assert_array_equal(product(X, Y, str(SOURCE)), X * Y)
     text = SOURCE.read_text().replace("bool& is_stateless, bool&,", "bool& is_stateless,")
@@ -348,7 +348,6 @@ def test_a_source_is_compiled_and_its_functions_are_compared(tmp_path):
         product(X, Y, str(tmp_path / "op.cpp"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
 def test_every_level_of_the_api(installed, tmp_path, level):
     words = [str(PROGRAMS / "user_op_levels.cpp"), f"-DLEVEL={level}", "-shared", "-fPIC"]
@@ -372,7 +371,6 @@ def test_every_level_of_the_api(installed, tmp_path, level):
     assert user_ops.build(backward).has_output == (True,)
 
 
-@pytest.mark.slow
 def test_estimates_and_compiled_graphs_of_tensorflow_1(library):
     report = ipu_tf.estimate(lambda: model_of(Times, library), batch_size=10)
     layers = {step.layer.rpartition("/")[2] for step in report.programs[0].device.steps}
@@ -388,7 +386,6 @@ def test_estimates_and_compiled_graphs_of_tensorflow_1(library):
         np.testing.assert_array_equal(session.run(found, {x: X, y: Y}), X * Y)
 
 
-@pytest.mark.slow
 def test_replicas_run_an_op_each(library):
     configure(2)
     strategy = ipu_tf.IPUStrategy()
@@ -407,7 +404,6 @@ def test_replicas_run_an_op_each(library):
     np.testing.assert_array_equal(gradient, [Y, Y])
 
 
-@pytest.mark.slow
 def test_a_stage_of_a_pipeline_has_the_op_of_its_layer(library):
     configure(2)
     strategy = ipu_tf.IPUStrategy()

@@ -32,6 +32,7 @@ def as_tensor(values):
 WAYS = pytest.mark.parametrize("narrow", [as_array, as_tensor, through_dataset])
 
 
+@pytest.mark.fast_cells(1)
 @WAYS
 @pytest.mark.parametrize(
     ("values", "dtype"),

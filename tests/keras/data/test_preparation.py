@@ -325,6 +325,7 @@ def test_steps_are_positive_integers(model, method, argument, steps, message):
         getattr(model, method)(static(), **{argument: steps}, **data)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("steps", [np.int64(2), tf.constant(2)], ids=["NumPy", "tensor"])
 def test_steps_may_be_integers_of_numpy_and_scalar_tensors(model, steps):
     assert len(model.predict(static().map(lambda x, _: x), steps=steps, verbose=0)) == 2 * 8

@@ -114,6 +114,7 @@ class TestPipelines:
         assert decision.stages == tuple(sorted(decision.stages))
         assert set(decision.stages) == {0, 1, 2, 3}
 
+    @pytest.mark.slow
     def test_the_model_has_what_was_chosen_and_its_estimate_is_the_same(self, strategy):
         bounds = {"gradient_accumulation_steps": (8, 20), "recompute": True, "replicas": 2}
         decision, model = within(strategy, **bounds)

@@ -47,6 +47,7 @@ def test_activation_gradients():
     np.testing.assert_allclose(captured["dense_cag_activation"][0], expected, rtol=1e-5)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("kind", [CaptureUpstreamGradients, CaptureActivationGradients])
 def test_gradients_flow_on_unchanged(kind):
     dense = keras.layers.Dense(4, activation="tanh")

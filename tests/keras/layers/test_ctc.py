@@ -32,7 +32,7 @@ def all_probabilities(blank):
     ]
 
 
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("blank", [0, 1, 2])
 @pytest.mark.parametrize("from_logits", [True, False])
 def test_loss_is_the_mean_over_the_batch(blank, from_logits):
@@ -50,7 +50,7 @@ def test_loss_is_the_mean_over_the_batch(blank, from_logits):
     np.testing.assert_allclose(loss, [-np.mean(np.log(probabilities))], rtol=1e-5)
 
 
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("blank", [0, 1, 2])
 @pytest.mark.parametrize("from_logits", [True, False])
 def test_inference_finds_the_most_likely_sequences(blank, from_logits):
@@ -68,6 +68,7 @@ def test_inference_finds_the_most_likely_sequences(blank, from_logits):
             assert int(lengths[sample, path]) == len(sequence)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("top_paths", [1, 3])
 def test_predictions_are_the_best_path(top_paths):
     kwargs = {"beam_width": 50, "top_paths": top_paths, "from_logits": True}

@@ -48,6 +48,7 @@ def numpy_context(layer, x, scale=1.0):
     return context, weights
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("lengths_rank", [1, 2])
 def test_context_and_outputs(lengths_rank):
     layer, x = make(layer_norm_output=False, output_activation="tanh"), inputs()
@@ -96,6 +97,7 @@ def test_what_lies_beyond_the_lengths_makes_no_difference():
     np.testing.assert_array_equal(layer(x)[1], before)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("argument", ["attention_dropout_prob", "output_dropout_prob"])
 def test_dropout_is_for_training(argument):
     layer, x = make(layer_norm_output=False, **{argument: 0.5}), inputs()
@@ -142,6 +144,7 @@ def test_packs_hold_what_they_are_to_hold():
         EffectiveTransformer(4, 2, sequences_per_iter=3)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("count", [3, 6])
 def test_the_number_of_inputs_is_checked(count):
     with pytest.raises(ValueError, match=f"either four or five input shapes. Received: {count}"):

@@ -46,6 +46,7 @@ def fit(model, steps, **kwargs):
     model.fit(batches(samples(4 * steps), 4), verbose=0, shuffle=False, **kwargs)
 
 
+@pytest.mark.slow
 def test_xla_compiles_a_loop_that_is_long_enough(model, engines):
     fit(model, 10, epochs=4)
     (message,) = engines()

@@ -147,6 +147,7 @@ def test_reset():
     np.testing.assert_array_equal(optimizer.histogram, [0, 0])
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("inner", [keras.optimizers.SGD, keras.optimizers.Adam])
 def test_scaling_cancels(inner):
     """Scaled gradients give the steps of the wrapped optimizer on unscaled ones."""

@@ -26,7 +26,7 @@ def make(request):
     return request.param
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("ours", "stock"),
     [

@@ -39,7 +39,7 @@ def steps(optimizer, count=5):
     return values
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(("name", "arguments", "base"), CASES)
 def test_steps_are_those_of_keras_3(name, arguments, base):
     made = getattr(optimizers, name)(0.1, **arguments)

@@ -85,6 +85,7 @@ def test_optimizers_get_gradients_of_the_accumulators_type_in_every_trace():
         assert int(model.optimizer.iterations) == 1
 
 
+@pytest.mark.slow
 def test_a_functional_model_with_recorded_stages_trains_as_in_stock_tf_keras():
     strategy = strategy_of(2)
     ours = fitted(strategy, in_stages, setup=pipelining(4), micro_batches=4, batch_size=4)

@@ -304,7 +304,7 @@ def test_a_single_batch_is_the_micro_batches_of_all_replicas(strategy, factor, o
     assert 0 <= accuracy <= 1
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("replicas", "steps", "sums"), [(3, 1, 1), (4, 1, 4), (2, 2, 2), (5, 2, 5)]
 )

@@ -127,6 +127,7 @@ def extended(base):
     return Extended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "base", mostly_slow({"net": Net, "sequential": keras.Sequential}, fast=["net"])
 )

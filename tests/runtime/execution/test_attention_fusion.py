@@ -229,6 +229,7 @@ def test_gradients_of_joined_ops_are_those_of_their_pieces(name):
         np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_gradients_by_a_tape_outside(strategy):
     operands = operands_of(5, 2, 3)
     function = tf.function(attention)
@@ -238,6 +239,7 @@ def test_gradients_by_a_tape_outside(strategy):
         np.testing.assert_allclose(mine, stock, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_function_costs_what_it_cost_before(monkeypatch):
     operands = operands_of(5, 2, 3)
     joined = traced(IPUStrategy(enable_keras_extensions=False), step, operands)

@@ -55,7 +55,7 @@ def live_types(function):
 FUSED = {"conv": "IpuConv2DBias", "grouped": "IpuConv2DBias", "dense": "IpuMatMulBias"}
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("kind", FUSED)
 def test_bias_and_relu(strategy, kind, relu):

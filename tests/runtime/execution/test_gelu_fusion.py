@@ -54,7 +54,7 @@ def with_gradient(x, unit):
     return y, tape.gradient(loss, x)
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("shape", [(3, 5), (7, 3, 33), (300, 1000)])
 def test_values_and_gradients_are_those_of_float64(strategy, shape, unit):
@@ -92,7 +92,7 @@ def test_numbers_without_bounds_are_those_of_the_pieces(approximate):
     np.testing.assert_array_equal(ours, tf.nn.gelu(x, approximate))
 
 
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_gradients_by_a_tape_outside(strategy, unit):
     x = tf.constant(normals(0, (4, 9)))
@@ -139,7 +139,7 @@ def test_what_is_read_elsewhere_stays(strategy, read):
     assert not JOINED & set(live_types(traced(strategy, fn, [x])))
 
 
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["erf", "tanh"])
 def test_the_program_costs_what_it_costs_in_pieces(monkeypatch, strategy, unit):
     x = tf.constant(normals(0, (4, 6)))

@@ -137,7 +137,7 @@ def test_every_op_of_the_library_is_known_to_the_compiler():
     assert found - STOCK_OF.keys() == JOINED.keys()
 
 
-@pytest.mark.fast_cells(4)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("case", CALLS)
 def test_chains_give_the_numbers_of_the_op(case):
     op, shapes = CALLS[case]
@@ -217,7 +217,7 @@ def beside_stock_ops(function):
 
 
 class TestFunctionsThatWereJoined:
-    @pytest.mark.fast_cells(1)
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", PROGRAMS)
     def test_cost_what_they_cost_before(self, monkeypatch, name):
         fn, operands = PROGRAMS[name]

@@ -75,7 +75,7 @@ def assert_as_exact(fn, operands, found):
         assert error <= 2 * stock_error + 1e-6 * np.abs(wanted).max()
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_two_norms_of_one_tensor(strategy):
     assert_as_exact(fn, operands, traced(strategy, fn, operands)(*operands))
 
 
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_gradients_by_a_tape_outside(strategy, form):
     operands = operands_of(2, 4, 6)
@@ -205,7 +205,7 @@ def test_what_is_not_the_same_stays(strategy, fn):
     assert not JOINED & set(live_types(traced(strategy, fn, operands)))
 
 
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_the_program_costs_what_it_costs_in_pieces(monkeypatch, strategy, form):
     operands = operands_of(2, 4, 6)

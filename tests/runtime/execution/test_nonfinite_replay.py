@@ -247,7 +247,7 @@ LEGITIMATE = {
 }
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("case", LEGITIMATE)
 def test_legitimate_infinities_raise_nothing(traced, case):
     assert not traced(LEGITIMATE[case], constant(1.0, -1.0, 2.0))

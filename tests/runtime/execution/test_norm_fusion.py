@@ -44,7 +44,7 @@ def with_gradients(x, gamma, beta, relu=False):
     return y, *tape.gradient(loss, (x, gamma, beta))
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("shape", [(6, 5), (3, 7, 17), (2, 4, 5, 33), (40, 30, 64)])
 def test_values_and_gradients_are_those_of_float64(strategy, shape, relu):
@@ -165,6 +165,7 @@ def test_what_is_not_the_same_stays(strategy, change):
     assert not NORMS & set(live_types(traced(strategy, fn, (x, gamma, beta))))
 
 
+@pytest.mark.slow
 def test_the_program_costs_what_it_costs_in_pieces(monkeypatch, strategy):
     operands = operands_of(2, 4, 5, 6)
 

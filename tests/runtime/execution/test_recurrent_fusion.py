@@ -115,6 +115,7 @@ def test_prediction(strategy, cell):
     np.testing.assert_allclose(function(x), layer(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_backwards_with_a_state_that_is_given(strategy):
     x, h = inputs_of(SHAPES[1]), tf.constant(normals(3, (5, 17)))
     layer = layer_of("gru", SHAPES[1], go_backwards=True)

@@ -86,6 +86,7 @@ def test_gradients_by_a_tape_outside(strategy):
     np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-4 * np.abs(stock).max())
 
 
+@pytest.mark.slow
 def test_a_function_costs_what_it_cost_before(monkeypatch):
     operands = operands_of(9)
     joined = traced(IPUStrategy(enable_keras_extensions=False), messages, operands)

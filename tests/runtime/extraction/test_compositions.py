@@ -156,6 +156,7 @@ class TestCrops:
             forward.check(floats(*image), self.BOXES, self.INDICES, integers(*size))
             gradient.check(gradients, self.BOXES, self.INDICES, integers(*image))
 
+    @pytest.mark.slow
     def test_the_gradient_of_boxes(self):
         dtypes = ["float32", "float32", "float32", "int32"]
         gradient = Composed("CropAndResizeGradBoxes", dtypes, method="bilinear")

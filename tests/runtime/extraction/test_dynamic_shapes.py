@@ -100,7 +100,7 @@ STATIC = {
 }
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_a_size_that_depends_on_data_is_refused(strategy, name):
     fn, op = DYNAMIC[name]
@@ -109,7 +109,7 @@ def test_a_size_that_depends_on_data_is_refused(strategy, name):
         strategy.run(tf.function(fn), (tf.constant(X), tf.constant(ROWS), tf.constant(COUNT)))
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("name", STATIC)
 def test_a_size_that_xla_knows_is_not(strategy, name):
     arguments = (tf.constant(X), tf.constant(ROWS), tf.constant(COUNT))

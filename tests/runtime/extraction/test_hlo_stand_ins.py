@@ -68,7 +68,7 @@ def test_every_stand_in_is_tested():
     assert OPS.keys() == hlo_stand_ins._STAND_INS.keys()
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float16], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("op_type", OPS)
 def test_xla_makes_the_same_of_a_stand_in(op_type, dtype, monkeypatch):

@@ -48,7 +48,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_float64_inside_takes_32_bits_and_one_notice(strategy, name, caplog):
     with caplog.at_level(logging.WARNING, logger="ipu_tf"):

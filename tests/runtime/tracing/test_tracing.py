@@ -99,7 +99,7 @@ FUNCTIONS += [batched_version_1, batched_version_3]
 FAST = ["straight", "conditional", "looped", "einsum"]
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
 def test_no_stock_contraction_remains_and_values_agree(strategy, fn):
     x, w = random(4, 4, seed=1), random(4, 4, seed=2)
@@ -109,7 +109,7 @@ def test_no_stock_contraction_remains_and_values_agree(strategy, fn):
     np.testing.assert_allclose(function(x, w), fn(x, w), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
 def test_gradient_inside_of_the_run(strategy, fn):
     def gradient(x, w):
@@ -125,7 +125,7 @@ def test_gradient_inside_of_the_run(strategy, fn):
         np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("fn", mostly_slow({fn.__name__: fn for fn in FUNCTIONS}, FAST))
 def test_eager_tape_outside_of_the_run_also_on_a_cache_hit(strategy, fn):
     x, w = random(4, 4, seed=1), random(4, 4, seed=2)
@@ -145,7 +145,7 @@ def test_eager_tape_outside_of_the_run_also_on_a_cache_hit(strategy, fn):
             np.testing.assert_allclose(ours, reference, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("fn", mostly_slow({fn.__name__: fn for fn in FUNCTIONS}, FAST))
 def test_tape_of_an_outer_tf_function(strategy, fn):
     def gradient(run, x, w):
@@ -313,6 +313,7 @@ class TestReport:
         assert "strategy.run" in str(strategy.report())
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     "of", [lambda sizes: sizes, lambda sizes: 2 * sizes - sizes], ids=["given", "computed"]
 )
