@@ -17,18 +17,18 @@ from typing import Any
 from benchmarks.summary import OtherLoad, facts, significant, spread
 from ipu_tf.compat import environment
 
-_TIMED = (
+_MODULES = (
     "import time; begin, cpu = time.perf_counter(), time.process_time(); {code}; "
     "print(time.perf_counter() - begin, time.process_time() - cpu)"
 )
 _IMPORTS = "import tensorflow, ipu_tf"
 _SIDES = {
     "imports": {
-        "without": _TIMED.format(code=_IMPORTS),
-        "with": _TIMED.format(code=f"import ipu_tf.compat; ipu_tf.compat.install(); {_IMPORTS}"),
+        "without": _MODULES.format(code=_IMPORTS),
+        "with": _MODULES.format(code=f"import ipu_tf.compat; ipu_tf.compat.install(); {_IMPORTS}"),
     },
     "start": {
-        name: "import site; " + _TIMED.format(code=f"site.addsitedir({{{name!r}}})")
+        name: "import site; " + _MODULES.format(code=f"site.addsitedir({{{name!r}}})")
         for name in ("without", "with")
     },
 }
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measures both in turns; an extra round, not counted, warms the disk."""
     load = OtherLoad()
     with tempfile.TemporaryDirectory() as folder:
-        results = {name: measured(name, options.rounds, Path(folder)) for name in _SIDES}
+        results = {name: measure(name, options.rounds, Path(folder)) for name in _SIDES}
     return {
         "benchmark": "aliases",
         "facts": facts() | {"other_cores": load.cores()},
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def measured(name: str, rounds: int, folder: Path) -> dict[str, Any]:
+def measure(name: str, rounds: int, folder: Path) -> dict[str, Any]:
     """Returns the milliseconds of both sides, and what the names add.
 
     Args:
@@ -69,13 +69,13 @@ def measured(name: str, rounds: int, folder: Path) -> dict[str, Any]:
                 milliseconds[side].append(1000 * seconds)
                 cpu[side].append(1000 * cpu_seconds)
     medians = {side: spread(values)["median"] for side, values in milliseconds.items()}
-    added = medians["with"] - medians["without"]
+    overhead = medians["with"] - medians["without"]
     return {
         "milliseconds": {side: spread(values) for side, values in milliseconds.items()},
         "cpu_milliseconds": {side: spread(values) for side, values in cpu.items()},
-        "added_milliseconds": significant(added),
+        "added_milliseconds": significant(overhead),
         "wanted_at_most_milliseconds": WANTED_MILLISECONDS[name],
-        "within_bounds": added <= WANTED_MILLISECONDS[name],
+        "within_bounds": overhead <= WANTED_MILLISECONDS[name],
     }
 
 
@@ -86,7 +86,7 @@ def _seconds(code: str, folder: Path, *, isolated: bool) -> tuple[float, float]:
     """
     words = [sys.executable, *(["-S"] if isolated else []), "-c", code]
     paths = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
+    process = subprocess.run(
         words,
         env={
             **os.environ,
@@ -99,5 +99,5 @@ def _seconds(code: str, folder: Path, *, isolated: bool) -> tuple[float, float]:
         text=True,
         check=True,
     )
-    seconds, cpu_seconds = map(float, done.stdout.split())
+    seconds, cpu_seconds = map(float, process.stdout.split())
     return seconds, cpu_seconds

@@ -21,21 +21,21 @@ from benchmarks.summary import OtherLoad, facts, significant, spread
 NETWORKS = ("resnet50", "cifar10")
 SCALESIM_WORKER = Path(__file__).with_name("scalesim_worker.py")
 
-Measured = dict[str, Any]
+Measurement = dict[str, Any]
 
 
 class WorkerError(Exception):
     """A measurement failed."""
 
 
-def measure(task: str) -> Measured:
+def measure(task: str) -> Measurement:
     """One measurement in a fresh process; see `benchmarks.compile_worker` for the tasks."""
     return json_of([sys.executable, "-m", "benchmarks.compile_worker", task])
 
 
-def against_xla(network: str, rounds: int) -> Measured:
+def against_xla(network: str, rounds: int) -> Measurement:
     """Both compilers in turns on a network's train step."""
-    runs: dict[str, list[Measured]] = {"ours": [], "xla": []}
+    runs: dict[str, list[Measurement]] = {"ours": [], "xla": []}
     for turn in range(rounds):
         for side in sorted(runs, reverse=bool(turn % 2)):
             runs[side].append(measure(f"{side}:{network}"))
@@ -49,7 +49,7 @@ def against_xla(network: str, rounds: int) -> Measured:
     }
 
 
-def estimate_of_block(rounds: int) -> Measured:
+def estimate_of_block(rounds: int) -> Measurement:
     """The estimate of a transformer block of 1.8 billion weights, as a user sees it."""
     runs = [measure("ours:block") for _ in range(rounds)]
     return {
@@ -58,19 +58,19 @@ def estimate_of_block(rounds: int) -> Measured:
     }
 
 
-def against_scalesim(python: str, rounds: int, some: int = 0) -> Measured:
+def against_scalesim(python: str, rounds: int, count: int = 0) -> Measurement:
     """Planning ResNet-50's layers, forward, for one image, and SCALE-Sim's simulation of them.
 
     Args:
         python: A Python that can import `scalesim`; "" leaves the comparison out.
         rounds: How often we plan. SCALE-Sim takes minutes and runs once, between our rounds.
-        some: Number of layers that SCALE-Sim simulates, those of the fewest products, while we
+        count: Number of layers that SCALE-Sim simulates, those of the fewest products, while we
             plan all of them, so the ratio is a lower bound. 0 takes all.
     """
     runs = [measure("planner")]
     theirs = None
     if python:
-        layers = sorted(runs[0]["layers"], key=_products)[: some or None]
+        layers = sorted(runs[0]["layers"], key=_products)[: count or None]
         theirs = json_of([python, "-I", str(SCALESIM_WORKER)], json.dumps(layers))["seconds"]
     runs += [measure("planner") for _ in range(rounds - 1)]
     seconds = [run["seconds"] for run in runs]
@@ -115,13 +115,13 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def json_of(command: list[str], text: str = "") -> Measured:
+def json_of(command: list[str], text: str = "") -> Measurement:
     """The JSON object in the last line that a command prints.
 
     Raises:
         WorkerError: The command failed.
     """
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         input=text,
         capture_output=True,
@@ -129,7 +129,7 @@ def json_of(command: list[str], text: str = "") -> Measured:
         check=False,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
-    if done.returncode:
-        raise WorkerError(f"{' '.join(command)} failed: {done.stderr.strip()[-2000:]}")
-    result: Measured = json.loads(done.stdout.splitlines()[-1])
+    if process.returncode:
+        raise WorkerError(f"{' '.join(command)} failed: {process.stderr.strip()[-2000:]}")
+    result: Measurement = json.loads(process.stdout.splitlines()[-1])
     return result

@@ -80,14 +80,14 @@ class Stopwatch:
         """Times the calls of `owner.name` meanwhile."""
         function = getattr(owner, name)
 
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def with_time(*args: Any, **kwargs: Any) -> Any:
             begin = time.perf_counter()
             try:
                 return function(*args, **kwargs)
             finally:
                 self.seconds += time.perf_counter() - begin
 
-        setattr(owner, name, timed)
+        setattr(owner, name, with_time)
         try:
             yield
         finally:

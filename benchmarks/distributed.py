@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.summary import OtherLoad, facts, significant, spread, timed
+from benchmarks.summary import OtherLoad, facts, significant, spread, times_in_turns
 
 BYTES = (4, 10**6, 10**7, 10**8)
 WANTED_RATIO = 1.3
@@ -84,12 +84,12 @@ def speeds(images: Mapping[str, list[float]]) -> dict[str, Any]:
     Args:
         images: The images per second of each round, by the job.
     """
-    found = {job: spread(values) for job, values in images.items()}
-    medians = {job: each["median"] for job, each in found.items()}
+    spreads = {job: spread(values) for job, values in images.items()}
+    medians = {job: each["median"] for job, each in spreads.items()}
     to_stock = medians["2 instances of 1 replica"] / medians["tensorflow"]
     to_one = medians["2 instances of 2 replicas"] / medians["1 instance of 4 replicas"]
     return {
-        "images_per_second": found,
+        "images_per_second": spreads,
         "ratio_to_tensorflow": significant(to_stock),
         "ratio_to_one_instance": significant(to_one),
         "within_bounds": to_stock >= WANTED_SPEED and to_one >= WANTED_SPEED_OF_INSTANCES,
@@ -115,42 +115,42 @@ def fit_in_turns(rounds: int, turns: int = _TURNS) -> dict[str, list[float]]:
         for count, local in ((2, 1), (2, 2), (1, 4))
     }
     jobs["tensorflow"] = functools.partial(_of_two_workers, _TRAINER, "tensorflow", rounds)
-    found: dict[str, list[float]] = {name: [] for name in jobs}
+    speeds_of_jobs: dict[str, list[float]] = {name: [] for name in jobs}
     for turn in range(turns):
         for name in jobs if turn % 2 == 0 else reversed(tuple(jobs)):
-            found[name] += jobs[name]()
-    return found
+            speeds_of_jobs[name] += jobs[name]()
+    return speeds_of_jobs
 
 
 def sums_in_job(rounds: int) -> dict[str, Any]:
     """Returns the seconds of the sums of `ipu_tf` and of bare MPI."""
     words = ["--num-instances=2", sys.executable, "-m", _WORKER, "mpi", str(rounds)]
-    found: dict[str, Any] = _answer([sys.executable, "-m", "ipu_tf.poprun", *words])
-    return found
+    sums: dict[str, Any] = _answer([sys.executable, "-m", "ipu_tf.poprun", *words])
+    return sums
 
 
 def sums_of_tensorflow(rounds: int) -> dict[str, Any]:
     """Returns the seconds of the sums of TensorFlow's collectives."""
-    found: dict[str, Any] = _of_two_workers(_WORKER, "tensorflow", rounds)
-    return found
+    sums: dict[str, Any] = _of_two_workers(_WORKER, "tensorflow", rounds)
+    return sums
 
 
 def start(rounds: int) -> dict[str, Any]:
     """Returns the seconds of a process that does nothing, and of a job of two."""
     job = [sys.executable, "-m", "ipu_tf.poprun", "--num-instances=2", *_NOTHING]
-    seconds = timed(
+    seconds = times_in_turns(
         {
             "process": lambda: subprocess.run(_NOTHING, check=True),
             "job": lambda: subprocess.run(job, check=True, stdin=subprocess.DEVNULL),
         },
         rounds,
     )
-    found = {side: spread(values) for side, values in seconds.items()}
-    added = found["job"]["median"] - found["process"]["median"]
+    spreads = {side: spread(values) for side, values in seconds.items()}
+    overhead = spreads["job"]["median"] - spreads["process"]["median"]
     return {
-        "seconds": found,
-        "added_seconds": significant(added),
-        "within_bounds": added <= WANTED_START_SECONDS,
+        "seconds": spreads,
+        "added_seconds": significant(overhead),
+        "within_bounds": overhead <= WANTED_START_SECONDS,
     }
 
 
@@ -167,10 +167,10 @@ def _of_two_workers(module: str, side: str, rounds: int) -> Any:
 
 
 def _answer(command: list[str], environment: Mapping[str, str] | None = None) -> Any:
-    done = subprocess.run(
+    process = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True
     )
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def _of_cluster(addresses: list[str], index: int) -> dict[str, str]:

@@ -51,11 +51,11 @@ def dataset(batch: int, batches: int) -> tf.data.Dataset:
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (batch * batches, 32, 32, 3), dtype=np.uint8)
     labels = random.integers(0, cifar10.CLASSES, len(images))
-    found = untuned(cifar10.make_dataset((images, labels), batch, training=False))
+    images_and_labels = untuned(cifar10.make_dataset((images, labels), batch, training=False))
     options = tf.data.Options()
     # Every process makes its images itself.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return found.with_options(options)
+    return images_and_labels.with_options(options)
 
 
 def main() -> None:
@@ -64,7 +64,7 @@ def main() -> None:
     make = strategy_of_job if side == "ipu_tf" else strategy_of_tensorflow
     strategy, index, replicas, here = make()
     library = keras if side == "ipu_tf" else importlib.import_module("tf_keras")
-    data = dataset(BATCH // replicas, STEPS * here)
+    training_data = dataset(BATCH // replicas, STEPS * here)
     library.utils.set_random_seed(1)
     with strategy.scope(), mock.patch.object(cifar10, "keras", library):
         model = cifar10.make_model()
@@ -73,13 +73,13 @@ def main() -> None:
             optimizer=library.optimizers.SGD(0.016),
             steps_per_execution=STEPS_PER_EXECUTION,
         )
-        found = []
+        speeds = []
         for _ in range(rounds + 1):
             begin = time.perf_counter()
-            model.fit(data, epochs=1, shuffle=False, verbose=0)
-            found.append(BATCH * STEPS / (time.perf_counter() - begin))
+            model.fit(training_data, epochs=1, shuffle=False, verbose=0)
+            speeds.append(BATCH * STEPS / (time.perf_counter() - begin))
     if index == 0:
-        print(json.dumps(found[1:]), flush=True)
+        print(json.dumps(speeds[1:]), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.distributed import BYTES
-from benchmarks.summary import timed
+from benchmarks.summary import times_in_turns
 
 Sum = Callable[[np.ndarray], np.ndarray]
 
 
-def measured(sides: dict[str, Sum], index: int, rounds: int) -> dict[str, dict[str, list[float]]]:
+def measure(sides: dict[str, Sum], index: int, rounds: int) -> dict[str, dict[str, list[float]]]:
     """Returns the seconds of the sums of each side, which take turns; an extra round warms them.
 
     Args:
@@ -32,16 +32,16 @@ def measured(sides: dict[str, Sum], index: int, rounds: int) -> dict[str, dict[s
     Raises:
         ValueError: A sum is wrong.
     """
-    found: dict[str, dict[str, list[float]]] = {side: {} for side in sides}
+    seconds_of_sides: dict[str, dict[str, list[float]]] = {side: {} for side in sides}
     for size in BYTES:
         values = np.full(size // 4, index + 1, np.float32)
         for side, add in sides.items():
             if not (add(values) == 3).all():
                 raise ValueError(f"The sum of {side} over two processes is wrong.")
         calls = {side: functools.partial(add, values) for side, add in sides.items()}
-        for side, seconds in timed(calls, rounds).items():
-            found[side][str(size)] = seconds
-    return found
+        for side, seconds in times_in_turns(calls, rounds).items():
+            seconds_of_sides[side][str(size)] = seconds
+    return seconds_of_sides
 
 
 def with_mpi(rounds: int) -> tuple[int, Any]:
@@ -65,9 +65,9 @@ def with_mpi(rounds: int) -> tuple[int, Any]:
         bare.Allreduce(values, summed)
         return summed
 
-    found = measured({"ipu_tf": ours, "mpi": mpi}, rank, rounds)
+    seconds = measure({"ipu_tf": ours, "mpi": mpi}, rank, rounds)
     job.barrier("end")
-    return rank, found
+    return rank, seconds
 
 
 def with_tensorflow(rounds: int) -> tuple[int, Any]:
@@ -90,18 +90,18 @@ def with_tensorflow(rounds: int) -> tuple[int, Any]:
             communication_hint="ring",
             timeout_seconds=60,
         )
-        found: np.ndarray = summed.numpy()
-        return found
+        total: np.ndarray = summed.numpy()
+        return total
 
-    return index, measured({"tensorflow": add}, index, rounds)
+    return index, measure({"tensorflow": add}, index, rounds)
 
 
 def main() -> None:
     """Measures one kind of sums."""
     kind, rounds = sys.argv[1], int(sys.argv[2])
-    index, found = (with_mpi if kind == "mpi" else with_tensorflow)(rounds)
+    index, seconds = (with_mpi if kind == "mpi" else with_tensorflow)(rounds)
     if index == 0:
-        print(json.dumps(found), flush=True)
+        print(json.dumps(seconds), flush=True)
 
 
 if __name__ == "__main__":

@@ -144,8 +144,8 @@ def compile_table(compiled: Result) -> str:
         f"| estimate of a transformer block of 1.8 billion weights | "
         f"{block['seconds']['median']:g} s, {block['peak_gib']['max']:g} GiB | | |"
     )
-    hit = compiled["run_with_cached_program_seconds"]["median"] * 1e3
-    lines.append(f"| run of a function whose program is cached | {hit:g} ms | | |")
+    cached_run = compiled["run_with_cached_program_seconds"]["median"] * 1e3
+    lines.append(f"| run of a function whose program is cached | {cached_run:g} ms | | |")
     layers = compiled["resnet50_layers"]
     ours = f"| plans of ResNet-50's {layers['layers']} layers | {layers['seconds']['median']:g} s |"
     if "scalesim_seconds" in layers:
@@ -218,9 +218,9 @@ def render(page: str, results: dict[str, Result]) -> str:
     }
     for name, table in tables.items():
         begin = f"<!-- {name} -->\n"
-        before, found, rest = page.partition(begin)
-        _, closed, after = rest.partition(END)
-        if not found or not closed:
+        before, marker, content = page.partition(begin)
+        _, end_marker, after = content.partition(END)
+        if not marker or not end_marker:
             raise ValueError(f"The page has no '{begin.strip()}' ... '{END}' markers.")
         page = f"{before}{begin}{table}\n{END}{after}"
     return page

@@ -34,10 +34,10 @@ def measure(rounds: int) -> dict[str, Any]:
         seconds: dict[str, list[float]] = {side: [] for side in SIDES}
         for turn in range(rounds + 1):
             for side in SIDES if turn % 2 else SIDES[::-1]:
-                taken = json_of([sys.executable, "-m", __name__, network, side])["seconds"]
+                duration = json_of([sys.executable, "-m", __name__, network, side])["seconds"]
                 if turn:
-                    seconds[side].append(taken)
-        networks[network] = compared(seconds)
+                    seconds[side].append(duration)
+        networks[network] = comparison(seconds)
     return {
         "name": "first_step",
         "what": "seconds from building a model to the end of its first step, in a fresh process",
@@ -46,7 +46,7 @@ def measure(rounds: int) -> dict[str, Any]:
     }
 
 
-def compared(seconds: dict[str, list[float]]) -> dict[str, Any]:
+def comparison(seconds: dict[str, list[float]]) -> dict[str, Any]:
     """The figures of a network from the seconds of both sides."""
     spreads = {side: spread(values) for side, values in seconds.items()}
     stock, ours = (spreads[side]["median"] for side in SIDES)

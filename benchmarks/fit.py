@@ -137,12 +137,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     with Worker("stock") as stock, Worker("ipu_tf") as tile:
         workers = (stock, tile)
         trials = try_settings(workers)
-        chosen = {engine: fastest(trials[engine]) for engine in ENGINES}
+        settings = {engine: fastest(trials[engine]) for engine in ENGINES}
         speeds: dict[str, list[float]] = {engine: [] for engine in ENGINES}
         for turn in range(options.rounds):
             for worker in workers if turn % 2 == 0 else workers[::-1]:
                 engine = worker.engine
-                speeds[engine].append(worker.images_per_second(chosen[engine], options.steps))
+                speeds[engine].append(worker.images_per_second(settings[engine], options.steps))
     ratios = [ours / theirs for ours, theirs in zip(speeds["ipu_tf"], speeds["stock"], strict=True)]
     return {
         "benchmark": "fit",
@@ -154,7 +154,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "rounds": options.rounds,
         "steps_per_round": options.steps,
         "trials": trials,
-        "settings": chosen,
+        "settings": settings,
         "images_per_second": {engine: spread(values) for engine, values in speeds.items()},
         "ratio": spread(ratios)
         | {"of_fastest_rounds": significant(max(speeds["ipu_tf"]) / max(speeds["stock"]))},

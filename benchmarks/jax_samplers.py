@@ -52,13 +52,13 @@ class Posterior:
 
 def sides(posterior: Posterior) -> tuple[dict[str, Side], dict[str, str]]:
     """Returns the sides whose packages work here, and why each other does not."""
-    found, absent = {}, {}
+    samplers, absent = {}, {}
     for name, make in _MAKERS.items():
         try:
-            found[name] = _side(make(posterior), posterior.start)
+            samplers[name] = _side(make(posterior), posterior.start)
         except (ImportError, AttributeError) as error:  # A package of another version of JAX.
             absent[name] = f"{type(error).__name__}: {error}"
-    return found, absent
+    return samplers, absent
 
 
 def versions(names: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.summary import OtherLoad, facts, significant, spread, timed
+from benchmarks.summary import OtherLoad, facts, significant, spread, times_in_turns
 from ipu_tf import IPUStrategy, loops
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
@@ -123,9 +123,11 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         (name, jit): make(steps, jit) for name, make in SIDES.items() for jit in (False, True)
     }
     losses = {key: side() for key, side in candidates.items()}  # Traced here.
-    trials = timed(candidates, TRIAL_ROUNDS)
+    trials = times_in_turns(candidates, TRIAL_ROUNDS)
     chosen = {name: min(trials[name, True]) < min(trials[name, False]) for name in SIDES}
-    times = timed({name: candidates[name, jit] for name, jit in chosen.items()}, options.rounds)
+    times = times_in_turns(
+        {name: candidates[name, jit] for name, jit in chosen.items()}, options.rounds
+    )
     ratios = {
         name: [theirs / ours for theirs, ours in zip(times[name], times["ipu_tf"], strict=True)]
         for name in WANTED

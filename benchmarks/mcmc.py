@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import jax_samplers
-from benchmarks.summary import OtherLoad, facts, significant, spread, timed
+from benchmarks.summary import OtherLoad, facts, significant, spread, times_in_turns
 from ipu_tf import IPUStrategy
 
 with warnings.catch_warnings():
@@ -136,14 +136,14 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 def _case(chains: int, samples: int, rounds: int) -> dict[str, Any]:
     """Returns the figures of one number of chains."""
-    others, _ = jax_sides(chains, samples)
-    candidates = sides(chains, samples) | others
+    others_of_jax, _ = jax_sides(chains, samples)
+    candidates = sides(chains, samples) | others_of_jax
     first, states = {}, {}
     for name, side in candidates.items():
         begin = time.perf_counter()
         states[name] = side()
         first[name] = time.perf_counter() - begin
-    times = timed(candidates, rounds)
+    times = times_in_turns(candidates, rounds)
     stock = min(("graph", "xla"), key=lambda name: min(times[name]))
     steps = samples * LEAPFROG_STEPS
     return {
@@ -153,7 +153,7 @@ def _case(chains: int, samples: int, rounds: int) -> dict[str, Any]:
             for name, values in times.items()
         },
         "ratio": _ratio(times[stock], times["ipu_tf"]),
-        "ratio_to_others": {name: _ratio(times[name], times["ipu_tf"]) for name in others},
+        "ratio_to_others": {name: _ratio(times[name], times["ipu_tf"]) for name in others_of_jax},
         "seconds_of_first_call": {name: significant(value) for name, value in first.items()},
         "first_call_to_that_of_xla": significant(first["ipu_tf"] / first["xla"]),
         "largest_difference_to_graph": significant(

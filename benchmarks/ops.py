@@ -27,7 +27,7 @@ MOST_REPEATS = 2000
 
 Op = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 # Runs the op a number of times.
-Timed = Callable[[tf.Tensor], tf.Tensor]
+Run = Callable[[tf.Tensor], tf.Tensor]
 
 
 def layer_ops(layer: Layer) -> dict[str, Op]:
@@ -52,7 +52,7 @@ def one_pass(op: Op, pass_: str, x: tf.Tensor, w: tf.Tensor, dy: tf.Tensor) -> t
     return tape.gradient(y, source, output_gradients=dy)
 
 
-def repeated(op: Op, pass_: str, layer: Layer, seed: int) -> Timed:
+def repeated(op: Op, pass_: str, layer: Layer, seed: int) -> Run:
     """A graph that runs one pass of a layer again and again on the same random tensors."""
     random = np.random.default_rng(seed)
     shapes = (layer.input, layer.weights, layer.output)
@@ -71,7 +71,7 @@ def repeated(op: Op, pass_: str, layer: Layer, seed: int) -> Timed:
     return lambda times: run(times, x, w, dy)
 
 
-def seconds(run: Timed, times: int) -> float:
+def seconds(run: Run, times: int) -> float:
     """Time of one execution, measured over `times` of them."""
     start = time.perf_counter()
     run(tf.constant(times)).numpy()
@@ -91,13 +91,15 @@ def measure(layer: Layer, pass_: str, rounds: int) -> dict[str, Any]:
         seconds(run, 2)  # traces, and lets oneDNN make its primitives
     slower = max(seconds(run, 5) for run in runs.values())
     times = max(1, min(MOST_REPEATS, round(SECONDS_PER_ROUND / slower)))
-    taken: dict[str, list[float]] = {name: [] for name in runs}
+    op_seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds):
         order = list(runs) if turn % 2 == 0 else list(runs)[::-1]
         for name in order:
-            taken[name].append(seconds(runs[name], times))
-    medians = {name: float(np.median(values)) for name, values in taken.items()}
-    ratios = [stock / tile for stock, tile in zip(taken["stock"], taken["tile"], strict=True)]
+            op_seconds[name].append(seconds(runs[name], times))
+    medians = {name: float(np.median(values)) for name, values in op_seconds.items()}
+    ratios = [
+        stock / tile for stock, tile in zip(op_seconds["stock"], op_seconds["tile"], strict=True)
+    ]
     return {
         "layer": layer.name,
         "pass": pass_,
@@ -107,13 +109,13 @@ def measure(layer: Layer, pass_: str, rounds: int) -> dict[str, Any]:
         "padding": None if layer.is_dense else layer.padding,
         "microseconds": {name: significant(value * 1e6) for name, value in medians.items()},
         "fastest_microseconds": {
-            name: significant(min(values) * 1e6) for name, values in taken.items()
+            name: significant(min(values) * 1e6) for name, values in op_seconds.items()
         },
         "gflop_per_second": {
             name: significant(layer.flop / value / 1e9) for name, value in medians.items()
         },
         "ratio": spread(ratios)
-        | {"of_fastest_rounds": significant(min(taken["stock"]) / min(taken["tile"]))},
+        | {"of_fastest_rounds": significant(min(op_seconds["stock"]) / min(op_seconds["tile"]))},
     }
 
 

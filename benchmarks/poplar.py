@@ -32,12 +32,12 @@ WANTED_SECONDS = 10.0
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measures the cases in turns."""
     load = OtherLoad()
-    measured: dict[str, list[dict[str, float]]] = {name: [] for name in _CASES}
+    rounds_of_cases: dict[str, list[dict[str, float]]] = {name: [] for name in _CASES}
     with tempfile.TemporaryDirectory() as folder:
-        program = built(Path(folder))
+        program = build_program(Path(folder))
         for _ in range(options.rounds):
             for name, arguments in _CASES.items():
-                measured[name].append(figures(program, arguments))
+                rounds_of_cases[name].append(figures(program, arguments))
     return {
         "benchmark": "poplar",
         "facts": facts() | {"other_cores": load.cores()},
@@ -45,12 +45,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "wanted_seconds_of_a_million_edges": WANTED_SECONDS,
         "results": {
             name: {key: spread([one[key] for one in rounds]) for key in rounds[0]}
-            for name, rounds in measured.items()
+            for name, rounds in rounds_of_cases.items()
         },
     }
 
 
-def built(folder: Path) -> Path:
+def build_program(folder: Path) -> Path:
     """Returns the program of the benchmark, compiled into `folder`."""
     place = installation()
     program = folder / "calls"
@@ -61,8 +61,8 @@ def built(folder: Path) -> Path:
 
 def figures(program: Path, arguments: tuple[str, ...]) -> dict[str, float]:
     """Returns what one process of the program prints: seconds, and calls a second."""
-    done = subprocess.run(
+    process = subprocess.run(
         [program, *arguments], cwd=_PROGRAMS, capture_output=True, text=True, check=True
     )
-    printed: dict[str, float] = json.loads(done.stdout)
-    return printed
+    figures_of_run: dict[str, float] = json.loads(process.stdout)
+    return figures_of_run

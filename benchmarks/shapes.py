@@ -33,8 +33,8 @@ class Layer:
         """Shape of the output."""
         if self.is_dense:
             return (self.input[0], self.weights[1])
-        lost = 0 if self.padding == "SAME" else self.weights[0] - 1
-        rows, columns = (-(-(extent - lost) // self.stride) for extent in self.input[1:3])
+        margin = 0 if self.padding == "SAME" else self.weights[0] - 1
+        rows, columns = (-(-(extent - margin) // self.stride) for extent in self.input[1:3])
         return (self.input[0], rows, columns, self.weights[3])
 
     @property

@@ -36,7 +36,7 @@ def geometric_mean(values: Sequence[float]) -> float:
     return significant(math.exp(statistics.fmean(map(math.log, values))))
 
 
-def timed(sides: Mapping[Any, Callable[[], Any]], rounds: int) -> dict[Any, list[float]]:
+def times_in_turns(sides: Mapping[Any, Callable[[], Any]], rounds: int) -> dict[Any, list[float]]:
     """Seconds of each side in each round; the sides take turns, in an order that alternates."""
     times: dict[Any, list[float]] = {key: [] for key in sides}
     for turn in range(rounds):
@@ -68,10 +68,10 @@ class OtherLoad:
     """
 
     def __init__(self) -> None:
-        self._begin = self._read()
+        self._begin = self._clock()
 
     @staticmethod
-    def _read() -> tuple[float, float, float]:
+    def _clock() -> tuple[float, float, float]:
         """Seconds: of the clock, of all busy cores, of this process and its ended children."""
         # The first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal.
         ticks = [int(word) for word in Path("/proc/stat").read_text().split()[1:9]]
@@ -80,9 +80,9 @@ class OtherLoad:
 
     def cores(self) -> float:
         """The mean number of cores that others used since this object was made."""
-        begin, end = self._begin, self._read()
-        elapsed, busy, own = (after - before for before, after in zip(begin, end, strict=True))
-        return significant(max(0.0, busy - own) / elapsed)
+        begin, end = self._begin, self._clock()
+        elapsed, busy, own_busy = (after - before for before, after in zip(begin, end, strict=True))
+        return significant(max(0.0, busy - own_busy) / elapsed)
 
 
 def significant(value: float) -> float:

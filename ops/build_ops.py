@@ -44,14 +44,14 @@ def included_files(source: Path, root: Path) -> list[Path]:
     Paths are looked up beside the including file and under `root`. Files that are in neither
     place are TensorFlow's; they are identified by TensorFlow's version.
     """
-    found = [source]
-    for file in found:  # grows while it is walked
+    files = [source]
+    for file in files:  # grows while it is walked
         for name in _INCLUDE.findall(file.read_text()):
             for directory in (file.parent, root):
                 candidate = (directory / name).resolve()
-                if candidate.is_file() and candidate not in found:
-                    found.append(candidate)
-    return found
+                if candidate.is_file() and candidate not in files:
+                    files.append(candidate)
+    return files
 
 
 def compiled_files(sources: Sequence[Path], source_dir: Path, build_dir: Path) -> list[Path]:
@@ -62,21 +62,21 @@ def compiled_files(sources: Sequence[Path], source_dir: Path, build_dir: Path) -
         source_dir: Root of their quoted includes.
         build_dir: The folder that gets the file that includes others.
     """
-    alone, joined, others = [], [], []
+    alone, includes, separate = [], [], []
     for source in sources:
         if source.name == _COMPILED_ALONE:
             alone.append(source)
         elif source.parent.name in _JOINED_FOLDERS:
-            joined.append(f'#include "{source.relative_to(source_dir)}"\n')
+            includes.append(f'#include "{source.relative_to(source_dir)}"\n')
         else:
-            others.append(source)
-    if not joined:
-        return [*alone, *others]
+            separate.append(source)
+    if not includes:
+        return [*alone, *separate]
     file = build_dir / "joined.cc"
-    text = "".join(joined)
+    text = "".join(includes)
     if not file.exists() or file.read_text() != text:
         file.write_text(text)
-    return [*alone, file, *others]
+    return [*alone, file, *separate]
 
 
 def object_key(source: Path, root: Path, toolchain: Toolchain) -> str:
@@ -93,16 +93,16 @@ def object_key(source: Path, root: Path, toolchain: Toolchain) -> str:
     return digest.hexdigest()[:20]
 
 
-def _run(command: list[str], what: str) -> None:
+def _run(command: list[str], task: str) -> None:
     """Runs a compiler command; its diagnostics become the message of the BuildError."""
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        raise BuildError(f"{what} failed: {' '.join(command)}\n{result.stderr.strip()}")
+        raise BuildError(f"{task} failed: {' '.join(command)}\n{result.stderr.strip()}")
 
 
 def _compile(source: Path, root: Path, output: Path, toolchain: Toolchain) -> None:
-    unfinished = output.with_suffix(".tmp")  # an interrupted build leaves no half object behind
-    command = toolchain.compile_command(source, unfinished)
+    draft = output.with_suffix(".tmp")  # an interrupted build leaves no half object behind
+    command = toolchain.compile_command(source, draft)
     try:
         _run([*command, "-I", str(root)], f"Compiling {os.path.relpath(source, root.parent)}")
     except BuildError as error:
@@ -112,15 +112,15 @@ def _compile(source: Path, root: Path, output: Path, toolchain: Toolchain) -> No
             f"{error}\nThese are warnings, which are errors in development. To build all the same, "
             f"set {WARNINGS_VARIABLE}=0."
         ) from None
-    unfinished.replace(output)
+    draft.replace(output)
 
 
 def _prune(directory: Path, keep: Iterable[Path]) -> None:
     """Deletes the objects, libraries and programs of earlier builds."""
-    kept = set(keep)
-    built = itertools.chain.from_iterable(map(directory.glob, ("*.o", "*.so", "program-*")))
-    for file in list(built):
-        if file not in kept:
+    keepers = set(keep)
+    products = itertools.chain.from_iterable(map(directory.glob, ("*.o", "*.so", "program-*")))
+    for file in list(products):
+        if file not in keepers:
             file.unlink(missing_ok=True)
 
 
@@ -129,9 +129,9 @@ def _install(source: Path, target: Path) -> None:
     if target.exists() and filecmp.cmp(source, target, shallow=False):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_suffix(f".{os.getpid()}.tmp")
-    shutil.copyfile(source, unfinished)
-    unfinished.replace(target)
+    draft = target.with_suffix(f".{os.getpid()}.tmp")
+    shutil.copyfile(source, draft)
+    draft.replace(target)
 
 
 def _write_info(target: Path, toolchain: Toolchain) -> None:
@@ -193,9 +193,9 @@ def _build_locked(
         return compiled
     library = build_dir / f"ops-{_link_key(objects, toolchain.link_flags)}.so"
     if not library.exists():
-        unfinished = library.with_suffix(".tmp")
-        _run(toolchain.link_command(objects, unfinished), "Linking the tile ops")
-        unfinished.replace(library)
+        draft = library.with_suffix(".tmp")
+        _run(toolchain.link_command(objects, draft), "Linking the tile ops")
+        draft.replace(library)
     _install(library, output_dir / LIBRARY_NAME)
     _write_info(output_dir / INFO_NAME, toolchain)
     _prune(build_dir, [*objects, library])
@@ -220,9 +220,9 @@ def build_program(
         objects, _ = _compile_all(sources, source_dir, build_dir, toolchain)
         program = build_dir / f"program-{_link_key(objects, toolchain.link_flags)}"
         if not program.exists():
-            unfinished = program.with_suffix(".tmp")
-            _run(toolchain.program_command(objects, unfinished), f"Linking {program.name}")
-            unfinished.replace(program)
+            draft = program.with_suffix(".tmp")
+            _run(toolchain.program_command(objects, draft), f"Linking {program.name}")
+            draft.replace(program)
         _prune(build_dir, [*objects, program])
         return program
 
@@ -270,8 +270,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if compiled:
-        done = "Compiled" if options.compile_only else "Built"
-        print(f"{done} the tile ops ({compiled} files compiled).")
+        verb = "Compiled" if options.compile_only else "Built"
+        print(f"{verb} the tile ops ({compiled} files compiled).")
     return 0
 
 

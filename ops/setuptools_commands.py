@@ -58,11 +58,11 @@ class BuildOps(Command):
 
     def get_outputs(self) -> list[str]:
         """The files that the command writes."""
-        built = [self._package_dir() / name for name in BUILT_FILES]
+        outputs = [self._package_dir() / name for name in BUILT_FILES]
         if not self.editable_mode:
             sources = (path for path in sorted(POPLAR_SOURCES.rglob("*")) if path.is_file())
-            built += [self._poplar_dir() / path.relative_to(POPLAR_SOURCES) for path in sources]
-        return [str(path) for path in built]
+            outputs += [self._poplar_dir() / path.relative_to(POPLAR_SOURCES) for path in sources]
+        return [str(path) for path in outputs]
 
     def get_output_mapping(self) -> dict[str, str]:
         """The built files that replace source files: none."""

@@ -43,7 +43,7 @@ def add_source(source: Source) -> Source:
 def current() -> CallPath:
     """Returns the open calls: those of the source that has a path, none if no source has one."""
     for source in _sources:
-        found = source()
-        if found.path:
-            return found
+        calls = source()
+        if calls.path:
+            return calls
     return _OUTSIDE

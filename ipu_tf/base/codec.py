@@ -101,8 +101,8 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def _classes(hint: Any) -> dict[str, type]:
-    found: list[Any] = [cls for cls in _alternatives(hint) if dataclasses.is_dataclass(cls)]
-    return {cls.__name__: cls for cls in found}
+    classes: list[Any] = [cls for cls in _alternatives(hint) if dataclasses.is_dataclass(cls)]
+    return {cls.__name__: cls for cls in classes}
 
 
 def _decode(hint: Any, data: Any, path: str) -> Any:
@@ -120,8 +120,8 @@ def _decode(hint: Any, data: Any, path: str) -> Any:
 def _decode_union(hint: Any, data: Any, path: str) -> Any:
     if data is None and type(None) in _alternatives(hint):
         return None
-    classes, others = _classes(hint), [one for one in _alternatives(hint) if one is not type(None)]
-    plain = [one for one in others if not dataclasses.is_dataclass(one)]
+    classes, hints = _classes(hint), [one for one in _alternatives(hint) if one is not type(None)]
+    plain = [one for one in hints if not dataclasses.is_dataclass(one)]
     if len(plain) == 1 and not (classes and isinstance(data, dict)):
         return _decode(plain[0], data, path)
     if len(classes) == 1:
@@ -140,9 +140,9 @@ def _decode_dataclass(cls: Any, data: Any, path: str) -> Any:
         for field in dataclasses.fields(cls)
         if field.default is field.default_factory is dataclasses.MISSING
     }
-    missing, unknown = required - entries.keys(), entries.keys() - hints.keys()
-    if missing or unknown:
-        problem, names = ("lacks", missing) if missing else ("has no field", unknown)
+    absent, unknown = required - entries.keys(), entries.keys() - hints.keys()
+    if absent or unknown:
+        problem, names = ("lacks", absent) if absent else ("has no field", unknown)
         raise CodecError(
             f"{path or 'top level'}: {cls.__name__} {problem} {', '.join(sorted(names))}."
         )
@@ -243,7 +243,7 @@ def _object(data: Any, path: str) -> Mapping[str, Any]:
 
 
 def _wrong(expected: str, data: Any, path: str) -> CodecError:
-    received = repr(data)
-    if len(received) > 80:
-        received = received[:77] + "..."
-    return CodecError(f"{path or 'top level'}: expected {expected}. Received: {received}.")
+    text = repr(data)
+    if len(text) > 80:
+        text = text[:77] + "..."
+    return CodecError(f"{path or 'top level'}: expected {expected}. Received: {text}.")

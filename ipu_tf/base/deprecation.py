@@ -22,8 +22,8 @@ def deprecated_names(
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         warn(f"{module}.{name}", names[name])
-        home, _, found = (others or {}).get(name, names[name]).rpartition(".")
-        return getattr(importlib.import_module(home), found)
+        home, _, attribute = (others or {}).get(name, names[name]).rpartition(".")
+        return getattr(importlib.import_module(home), attribute)
 
     return find
 

@@ -12,9 +12,9 @@ def with_table(page: str, name: str, text: str) -> str:
         ValueError: The page lacks the markers.
     """
     begin, end = f"<!-- {name}: generated -->\n", f"<!-- end of {name} -->"
-    head, found_begin, rest = page.partition(begin)
-    _, found_end, tail = rest.partition(end)
-    if not (found_begin and found_end):
+    head, begin_marker, content = page.partition(begin)
+    _, end_marker, tail = content.partition(end)
+    if not (begin_marker and end_marker):
         raise ValueError(
             f"The page has no place for a generated table: put {begin!r} and {end!r} into it."
         )

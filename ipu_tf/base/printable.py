@@ -22,20 +22,20 @@ def printable(data: _T) -> _T:
     Args:
         data: Text, or the content of a JSON file.
     """
-    return cast(_T, _shown(data))
+    return cast(_T, _with_codes(data))
 
 
-def _shown(data: object) -> object:
+def _with_codes(data: object) -> object:
     if isinstance(data, str):
         return _ACTING.sub(_code, data) if _ACTING.search(data) else data
     if isinstance(data, dict):
-        return {_shown(key): _shown(entry) for key, entry in data.items()}
+        return {_with_codes(key): _with_codes(entry) for key, entry in data.items()}
     if isinstance(data, list):
         if set(map(type, data)) <= _NUMBERS:  # Files have long lists.
             return data
-        return [_shown(entry) for entry in data]
+        return [_with_codes(entry) for entry in data]
     return data
 
 
-def _code(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape", "surrogatepass").decode()
+def _code(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode()

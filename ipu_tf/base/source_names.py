@@ -24,19 +24,19 @@ def defined_names(text: str | bytes, file: str) -> frozenset[str] | None:
     Raises:
         SyntaxError: The text is not Python.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(text, file)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Name):
-            found.add(node.id)
+            names.add(node.id)
         elif isinstance(node, ast.Attribute) and node.attr in _ADD_NAMES:
             return None
         elif isinstance(node, ast.alias):
-            found.add(node.asname or node.name.partition(".")[0])
+            names.add(node.asname or node.name.partition(".")[0])
         elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
-            found.add(node.name)
-    return None if found & {*_ADD_NAMES, "*"} else frozenset(found)
+            names.add(node.name)
+    return None if names & {*_ADD_NAMES, "*"} else frozenset(names)
 
 
 def module_file(name: str) -> Path | None:
@@ -64,14 +64,14 @@ def names_of_module(name: str) -> frozenset[str] | None:
 
 def is_missing(name: str) -> bool:
     """Returns whether a module is known not to exist, from the texts of the packages around it."""
-    first, *others = parts = name.split(".")
+    first, *inner_names = parts = name.split(".")
     if not all(map(str.isidentifier, parts)) or first in sys.modules:
         return False
     if importlib.util.find_spec(first) is None:  # Loads nothing: no package is around it.
         return True
     package = first
     try:
-        for part in others:
+        for part in inner_names:
             if not _is_closed(package):
                 return False
             package = f"{package}.{part}"

@@ -218,7 +218,7 @@ class Recorder:
     def clear(self) -> None:
         """Drops all spans, and counts time from now on."""
         self._spans.clear()
-        self._ended = 0
+        self._count = 0
         self.began_unix_ns = time.time_ns()
         self.began_ns = time.perf_counter_ns()
 
@@ -230,7 +230,7 @@ class Recorder:
     @property
     def dropped(self) -> int:
         """Number of spans that are dropped because there was no room."""
-        return self._ended - len(self._spans)
+        return self._count - len(self._spans)
 
     def began(self, name: str, category: Category, program: str) -> None:
         """Does nothing: only the end of a span is kept."""
@@ -238,5 +238,5 @@ class Recorder:
     def ended(self, span: Span) -> None:
         """Keeps a span; not one that began before the last `clear`."""
         if span.begin_ns >= self.began_ns:
-            self._ended += 1
+            self._count += 1
             self._spans.append(span)

@@ -38,13 +38,13 @@ def named(path: str, kind: str) -> object:
     is_file = source.endswith(".py")
     found_in_text(path, kind)
     with _python():
-        found: object = _of_file(source, attribute) if is_file else _of_name(source)
+        value: object = _of_file(source, attribute) if is_file else _of_name(source)
     for part in attribute.split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        what = "file" if is_file else "module"
-        raise UsageError(f"{what} '{source}' has no {kind} '{attribute}'.")
-    return found
+        value = getattr(value, part, None)
+    if value is None:
+        place = "file" if is_file else "module"
+        raise UsageError(f"{place} '{source}' has no {kind} '{attribute}'.")
+    return value
 
 
 def found_in_text(path: str, kind: str) -> None:
@@ -69,10 +69,10 @@ def found_in_text(path: str, kind: str) -> None:
                 raise _no_module(source)
             names = names_of_module(source)
     if names is not None and (name := attribute.partition(".")[0]) not in names:
-        what = "file" if source.endswith(".py") else "module"
+        place = "file" if source.endswith(".py") else "module"
         close = difflib.get_close_matches(name, names, 1)
         advice = f" Did you mean '{close[0]}'?" if close else ""
-        raise UsageError(f"{what} '{source}' has no {kind} '{attribute}'.{advice}")
+        raise UsageError(f"{place} '{source}' has no {kind} '{attribute}'.{advice}")
 
 
 @contextlib.contextmanager
@@ -144,5 +144,5 @@ def _search_first(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def _lacking(what: str, error: ModuleNotFoundError) -> UsageError:
-    return UsageError(f"{what} imports '{error.name}', which is not installed.")
+def _lacking(importer: str, error: ModuleNotFoundError) -> UsageError:
+    return UsageError(f"{importer} imports '{error.name}', which is not installed.")

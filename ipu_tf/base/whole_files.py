@@ -32,13 +32,13 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
                 yield file
             return
         _check(place)
-        with written_beside(place, f".{secrets.token_hex(8)}.unfinished") as unfinished:
-            with unfinished.open("xb") as file:
+        with written_beside(place, f".{secrets.token_hex(8)}.unfinished") as draft:
+            with draft.open("xb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             if place.exists():
-                shutil.copymode(place, unfinished)
+                shutil.copymode(place, draft)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
 

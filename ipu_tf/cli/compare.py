@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
-from ipu_tf.cli.files import check_writable, read_report, written
+from ipu_tf.cli.files import check_writable, read_report, write_errors
 
 _REGRESSION = 1
 
@@ -33,15 +33,15 @@ def _run(options: argparse.Namespace) -> int:
         check_writable(options.html)
     from ipu_tf.profile import compare
 
-    found = compare(read_report(options.before), read_report(options.after))
+    comparison = compare(read_report(options.before), read_report(options.after))
     if options.html is not None:
-        with written(options.html):
-            found.to_html(options.html)
-    worse = () if limit is None else found.regressions(limit)
+        with write_errors(options.html):
+            comparison.to_html(options.html)
+    worse = () if limit is None else comparison.regressions(limit)
     if options.json:
-        print(json.dumps(found.to_dict() | {"regressions": list(worse)}, indent=1))
+        print(json.dumps(comparison.to_dict() | {"regressions": list(worse)}, indent=1))
     else:
-        print(found)
+        print(comparison)
     for line in worse:
         print(f"regression: {line}", file=sys.stderr)
     return _REGRESSION if worse else 0

@@ -37,14 +37,14 @@ def _words(parser: argparse.ArgumentParser) -> dict[str, dict[str, list[str]]]:
 
 def _options(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
     """Returns the options of a command; "" stands for its positional arguments."""
-    found: dict[str, list[str]] = {"": []}
+    choices_of: dict[str, list[str]] = {"": []}
     for action in actions_of(parser):
         choices = [str(choice) for choice in action.choices or ()]
         for option in action.option_strings:
-            found[option] = choices
+            choices_of[option] = choices
         if not action.option_strings:
-            found[""] += choices
-    return found
+            choices_of[""] += choices
+    return choices_of
 
 
 def _zsh_setup(shell: str) -> Iterator[str]:
@@ -66,8 +66,8 @@ def _bash(words: Mapping[str, Mapping[str, list[str]]]) -> Iterator[str]:
                 yield f"      {shlex.quote(f'{command} {option}')}) words={_quoted(choices)} ;;"
     yield '      *) case "${COMP_WORDS[1]}" in'
     for command, options in words.items():
-        known = [*(option for option in options if option), *options[""]]
-        yield f"        {command}) words={_quoted(known)} ;;"
+        candidates = [*(option for option in options if option), *options[""]]
+        yield f"        {command}) words={_quoted(candidates)} ;;"
     yield "      esac ;;"
     yield "    esac"
     yield "  fi"
@@ -77,16 +77,16 @@ def _bash(words: Mapping[str, Mapping[str, list[str]]]) -> Iterator[str]:
 
 
 def _fish(words: Mapping[str, Mapping[str, list[str]]]) -> Iterator[str]:
-    known = _quoted([*words])
-    yield f"complete -c ipu-tf -n __fish_use_subcommand -a {known}"
+    command_names = _quoted([*words])
+    yield f"complete -c ipu-tf -n __fish_use_subcommand -a {command_names}"
     for command, options in words.items():
         where = f"complete -c ipu-tf -n {shlex.quote(f'__fish_seen_subcommand_from {command}')}"
         for option, choices in options.items():
-            given = f" -xa {_quoted(choices)}" if choices else ""
+            arguments = f" -xa {_quoted(choices)}" if choices else ""
             if option.startswith("--"):
-                yield f"{where} -l {option.removeprefix('--')}{given}"
+                yield f"{where} -l {option.removeprefix('--')}{arguments}"
             elif option:
-                yield f"{where} -s {option.removeprefix('-')}{given}"
+                yield f"{where} -s {option.removeprefix('-')}{arguments}"
             elif choices:
                 yield f"{where} -a {_quoted(choices)}"
 

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0, or 2 for bad input.
     """
     parser = _parser()
-    options = parser.parse_args(_read(sys.argv[1:] if arguments is None else arguments))
+    options = parser.parse_args(_command_line(sys.argv[1:] if arguments is None else arguments))
     if options.command is None:
         parser.print_help()
         return 0
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _read(words: Sequence[str]) -> list[str]:
+def _command_line(words: Sequence[str]) -> list[str]:
     """Returns a command line as its command's parser takes it."""
     for command in COMMANDS:
         if words and words[0] == command.name:

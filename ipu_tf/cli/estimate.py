@@ -13,7 +13,7 @@ from ipu_tf.base.model_names import check_name
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.figures_first import FiguresFirst
-from ipu_tf.cli.files import check_writable, written
+from ipu_tf.cli.files import check_writable, write_errors
 from ipu_tf.cli.hlo_files import add_hlo_options, estimated_hlo, is_hlo
 from ipu_tf.cli.machines import add_machine, machine_of
 from ipu_tf.cli.models import model_named
@@ -87,7 +87,7 @@ def _run(options: argparse.Namespace) -> int:
         report = _report(options)
     printer.finish(report)
     if options.json is not None:
-        with written(options.json):
+        with write_errors(options.json):
             report.to_json(options.json)
     return 0
 

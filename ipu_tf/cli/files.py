@@ -59,7 +59,7 @@ def check_writable_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[None]:
+def write_errors(path: Path) -> Iterator[None]:
     """Turns errors of writing a file, or files of a folder, into errors for users.
 
     Raises:

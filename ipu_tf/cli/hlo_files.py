@@ -117,15 +117,15 @@ def _module(path: Path, weights: str | None) -> Module:
 
 def _numbers(text: str | None, count: int) -> set[int]:
     """Returns the numbers of a list such as "0,3-7"."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in (text or "").split(",") if text is not None else ():
         match = _RANGE.fullmatch(part.strip())
         if match is None:
             raise UsageError(f"--weights takes numbers such as 0,3-7. Received: {text!r}.")
-        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
-    if found and max(found) >= count:
+        numbers |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    if numbers and max(numbers) >= count:
         raise UsageError(
             f"--weights takes numbers of the module's {count} parameters, from 0 to {count - 1}. "
             f"Received: {text!r}."
         )
-    return found
+    return numbers

@@ -98,19 +98,21 @@ def _system(system: System) -> dict[str, Any]:
 
 def _build() -> Mapping[str, str]:
     """Returns the versions of this installation, without loading what they are of."""
-    found = {"ipu_tf": __version__, "Python": platform.python_version()}
+    versions = {"ipu_tf": __version__, "Python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = "missing"
-    found["tile_ops"] = "built" if _has_tile_ops() else "not built: run `python -m ops.build_ops`"
+            versions[package] = "missing"
+    versions["tile_ops"] = (
+        "built" if _has_tile_ops() else "not built: run `python -m ops.build_ops`"
+    )
     if importlib.util.find_spec("ipu_tf._build_info") is not None:
         from ipu_tf import _build_info
 
-        found["built_for_TensorFlow"] = _build_info.TENSORFLOW_VERSION
-        found["built_with"] = _build_info.COMPILER
-    return found
+        versions["built_for_TensorFlow"] = _build_info.TENSORFLOW_VERSION
+        versions["built_with"] = _build_info.COMPILER
+    return versions
 
 
 def _has_tile_ops() -> bool:

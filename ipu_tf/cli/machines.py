@@ -37,10 +37,10 @@ def machine_of(options: argparse.Namespace) -> tuple[str | Target | System, int]
             f"Received: --system {options.system}, --chip {options.chip}, --ipus {options.ipus}."
         )
     try:
-        found = system(options.system)
+        machine = system(options.system)
     except ValueError as error:
         raise UsageError(error) from error
-    return found, found.ipus
+    return machine, machine.ipus
 
 
 def machine_named(chip: str) -> str | Target | System:

@@ -36,22 +36,22 @@ def model_named(path: str, batch_size: int = 1) -> keras.Model | Callable[[], ke
     """
     if is_of_zoo(path):
         return _network(path.removeprefix(f"{ZOO}:"), batch_size)
-    found, (source, _, attribute) = named(path, "function"), path.rpartition(":")
-    if _is_model(found):
-        return found
-    if not callable(found) or _is_layer(found):
+    maker, (source, _, attribute) = named(path, "function"), path.rpartition(":")
+    if _is_model(maker):
+        return maker
+    if not callable(maker) or _is_layer(maker):
         raise UsageError(
             f"'{source}' has no function '{attribute}'. Name a function that makes a model, or a "
-            f"model. Received: {type(found).__name__}."
+            f"model. Received: {type(maker).__name__}."
         )
-    required = _needed_arguments(found)
+    required = _needed_arguments(maker)
     if required:
-        kind = "class" if inspect.isclass(found) else "function"
+        kind = "class" if inspect.isclass(maker) else "function"
         raise UsageError(
             f"{kind} '{attribute}' of '{source}' needs arguments, and none are passed. Name "
             f"a function that calls it with them. Received: a {kind} of {', '.join(required)}."
         )
-    return _marking_errors(found)
+    return _marking_errors(maker)
 
 
 def _network(name: str, batch_size: int) -> Callable[[], Any]:
@@ -63,16 +63,16 @@ def _network(name: str, batch_size: int) -> Callable[[], Any]:
     return _marking_errors(functools.partial(zoo.compiled, name, **sizes))
 
 
-def _is_model(found: Any) -> bool:
+def _is_model(candidate: Any) -> bool:
     import keras  # Takes seconds to load; a module that makes models has already loaded it.
 
-    return isinstance(found, keras.Model)
+    return isinstance(candidate, keras.Model)
 
 
-def _is_layer(found: Any) -> bool:
+def _is_layer(candidate: Any) -> bool:
     import keras
 
-    return isinstance(found, keras.Layer)
+    return isinstance(candidate, keras.Layer)
 
 
 def _needed_arguments(function: Callable[..., Any]) -> list[str]:
@@ -92,10 +92,10 @@ def _marking_errors(function: Callable[[], Any]) -> Callable[[], Any]:
     """Returns the function with its errors marked, to tell them from errors of the estimate."""
 
     @functools.wraps(function)
-    def made() -> Any:
+    def make() -> Any:
         try:
             return function()
         except Exception as error:
             raise FailedFunction from error
 
-    return made
+    return make

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ipu_tf.cli.command import Command
-from ipu_tf.cli.files import check_writable, check_writable_folder, read_report, written
+from ipu_tf.cli.files import check_writable, check_writable_folder, read_report, write_errors
 from ipu_tf.cli.output import add_json, figures_of, print_json, print_text
 
 
@@ -41,7 +41,7 @@ def _run(options: argparse.Namespace) -> int:
     paths = {name: path for name in writers if (path := getattr(options, name)) is not None}
     for name, path in paths.items():
         write, advice = writers[name]
-        with written(path):
+        with write_errors(path):
             write(path)
         if not options.json:
             print(f"Wrote {path}: {advice}")

@@ -15,7 +15,7 @@ from typing import Any
 from ipu_tf.base import trial
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
-from ipu_tf.cli.files import written
+from ipu_tf.cli.files import write_errors
 from ipu_tf.cli.output import add_json, figures_of, print_json
 from ipu_tf.cli.scripts import command_line, is_python, source_of
 
@@ -100,7 +100,7 @@ def _run(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(error) from error
     if options.report is not None:
-        with written(options.report):
+        with write_errors(options.report):
             options.report.mkdir(parents=True, exist_ok=True)
     strategies: list[Any] = []
 
@@ -167,7 +167,7 @@ def _report(strategies: Sequence[Any], options: argparse.Namespace, formats: Seq
 
     report = report_of(strategies, insights=options.insights)
     if options.report is not None:
-        with written(options.report):
+        with write_errors(options.report):
             for path in write_formats(report, options.report, formats):
                 print(f"report: {path}", file=sys.stderr)
     if options.json:
@@ -219,10 +219,10 @@ def _code(end: SystemExit) -> int:
 
 def _of_script(error: BaseException) -> TracebackType | None:
     """Returns the traceback from the first frame that is the script's, after those of `runpy`."""
-    found = error.__traceback__
-    of_runpy = [frame for frame in _frames(found) if frame.tb_frame.f_globals is vars(runpy)]
+    first = error.__traceback__
+    of_runpy = [frame for frame in _frames(first) if frame.tb_frame.f_globals is vars(runpy)]
     # A script that cannot be parsed has no frames: the error names its line.
-    return _without_hooks(of_runpy[-1].tb_next if of_runpy else found)
+    return _without_hooks(of_runpy[-1].tb_next if of_runpy else first)
 
 
 def _without_hooks(traceback: TracebackType | None) -> TracebackType | None:

@@ -34,24 +34,24 @@ def source_of(script: str, is_module: bool) -> str | bytes:
 def _source_of_module(name: str) -> str:
     """Returns the text of a module, that of `__main__` for a package; "" for one without a text."""
     with command_line(name, (), is_module=True):
-        found = _spec(name)
-        if found is not None and found.submodule_search_locations is not None:
-            found = _spec(f"{name}.__main__") or found
-    if found is None:
+        spec = _spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = _spec(f"{name}.__main__") or spec
+    if spec is None:
         raise UsageError(f"there is no module '{name}'.")
-    get_source = getattr(found.loader, "get_source", lambda name: None)
-    return get_source(found.name) or ""
+    get_source = getattr(spec.loader, "get_source", lambda name: None)
+    return get_source(spec.name) or ""
 
 
 def _spec(name: str) -> ModuleSpec | None:
     """Returns where a module is. Python's own function imports the packages around it."""
-    first, *others = name.split(".")
-    found = importlib.util.find_spec(first)
-    for other in others:
-        if found is None or found.submodule_search_locations is None:
+    first, *inner_names = name.split(".")
+    spec = importlib.util.find_spec(first)
+    for inner_name in inner_names:
+        if spec is None or spec.submodule_search_locations is None:
             return None
-        found = PathFinder.find_spec(f"{found.name}.{other}", found.submodule_search_locations)
-    return found
+        spec = PathFinder.find_spec(f"{spec.name}.{inner_name}", spec.submodule_search_locations)
+    return spec
 
 
 def is_python(source: str | bytes, script: str) -> bool:

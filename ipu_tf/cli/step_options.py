@@ -145,22 +145,22 @@ def estimated(
         return estimate(model, **step)
     notes: list[str] = []
 
-    def made() -> Any:
-        return _changed(model(), options, notes)
+    def make() -> Any:
+        return _with_options(model(), options, notes)
 
     with _policy(options.precision):
-        report = _pipelined(made, options, step, ipus) if options.stages else estimate(made, **step)
+        report = _pipelined(make, options, step, ipus) if options.stages else estimate(make, **step)
     return dataclasses.replace(report, notes=(*report.notes, *notes))
 
 
 def _recompute(options: argparse.Namespace) -> Any:
     """Returns the argument of `estimate`: None without the option."""
-    given = options.recompute
-    known = {None: None, _EVERYTHING: True, "auto": "auto"}
-    return known[given] if given in known else given.split(",")
+    option = options.recompute
+    values = {None: None, _EVERYTHING: True, "auto": "auto"}
+    return values[option] if option in values else option.split(",")
 
 
-def _changed(model: Any, options: argparse.Namespace, notes: list[str]) -> Any:
+def _with_options(model: Any, options: argparse.Namespace, notes: list[str]) -> Any:
     """Returns a model with the optimizer and the accumulation of the options."""
     import keras
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
-from ipu_tf.cli.files import check_writable, written
+from ipu_tf.cli.files import check_writable, write_errors
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def _sweep(options: argparse.Namespace, executor: Executor | None = None) -> int
         if path is not None:
             check_writable(path)
     try:
-        found = sweep(
+        result = sweep(
             **read_spec(options.spec),
             results=results,
             processes=options.processes,
@@ -75,13 +75,13 @@ def _sweep(options: argparse.Namespace, executor: Executor | None = None) -> int
         print(f"stopped; the same command goes on from {results}", file=sys.stderr)
         return 130
     if options.csv is not None:
-        with written(options.csv):
-            found.to_csv(options.csv)
+        with write_errors(options.csv):
+            result.to_csv(options.csv)
     if options.html is not None:
-        with written(options.html):
-            found.to_html(options.html)
+        with write_errors(options.html):
+            result.to_html(options.html)
     if options.json:
-        front = set(map(id, found.front))
+        front = set(map(id, result.front))
         print(
             json.dumps(
                 [
@@ -90,15 +90,15 @@ def _sweep(options: argparse.Namespace, executor: Executor | None = None) -> int
                         "outcome": encoded(each.outcome),
                         "on_front": id(each) in front,
                     }
-                    for each in found.estimates
+                    for each in result.estimates
                 ],
                 indent=1,
             )
         )
     else:
-        print(found)
-    errors = [each.outcome.error for each in found.estimates if each.outcome.error]
-    if errors and len(errors) == len(found.estimates):
+        print(result)
+    errors = [each.outcome.error for each in result.estimates if each.outcome.error]
+    if errors and len(errors) == len(result.estimates):
         raise UsageError(f"every estimate failed, the first with: {errors[0]}")
     return 0
 

@@ -22,5 +22,5 @@ def commands_of(parser: argparse.ArgumentParser) -> Mapping[str, argparse.Argume
     (commands,) = (
         action for action in actions_of(parser) if isinstance(action, argparse._SubParsersAction)
     )
-    found: Mapping[str, argparse.ArgumentParser] = commands.choices
-    return found
+    parsers: Mapping[str, argparse.ArgumentParser] = commands.choices
+    return parsers

@@ -157,10 +157,10 @@ def forget_variables(variables: Sequence[tf.Variable]) -> None:
     Relies on `_VariableStore._vars`, which is what `get_variable` knows; publicly a name is either
     new or reused, and one that is reused has to come with the type of its variable.
     """
-    known = variable_scope._get_default_variable_store()._vars
+    variables_by_name = variable_scope._get_default_variable_store()._vars
     ids = {id(variable) for variable in variables}
-    for name in [name for name, variable in known.items() if id(variable) in ids]:
-        del known[name]
+    for name in [name for name, variable in variables_by_name.items() if id(variable) in ids]:
+        del variables_by_name[name]
 
 
 def is_eager(tensor: object) -> bool:
@@ -177,8 +177,8 @@ def variable_spec(handle: tf.Tensor) -> tf.TensorSpec:
     The handle is all that a captured variable leaves. Relies on `EagerTensor._handle_data`; a
     handle of a session's graph has it in the graph.
     """
-    data = handle._handle_data if is_eager(handle) else get_resource_handle_data(handle)
-    handle_data = data.shape_and_type[0]
+    resource_data = handle._handle_data if is_eager(handle) else get_resource_handle_data(handle)
+    handle_data = resource_data.shape_and_type[0]
     return tf.TensorSpec(tf.TensorShape(handle_data.shape), tf.as_dtype(handle_data.dtype))
 
 
@@ -344,7 +344,7 @@ def loop_of_body(body: FuncGraph) -> tf.Operation | None:
     return getattr(body, "_while", None)
 
 
-def loop_counter_of(graph: tf.Graph, given: tf.Tensor | None = None) -> tf.Tensor | None:
+def loop_counter_of(graph: tf.Graph, counter: tf.Tensor | None = None) -> tf.Tensor | None:
     """Returns the number of the iteration in the innermost loop whose body a graph is part of.
 
     No public name gives it. Relies on `while_v2`, whose bodies take it as their first input, and
@@ -352,11 +352,11 @@ def loop_counter_of(graph: tf.Graph, given: tf.Tensor | None = None) -> tf.Tenso
 
     Args:
         graph: The graph.
-        given: The number in a graph that its loop calls as a function.
+        counter: The number in a graph that its loop calls as a function.
     """
     while isinstance(graph, FuncGraph):
-        if given is not None and given.graph is graph:
-            return given
+        if counter is not None and counter.graph is graph:
+            return counter
         if isinstance(graph, WhileBodyFuncGraph):
             return graph.inputs[0]
         graph = graph.outer_graph

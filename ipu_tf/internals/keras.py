@@ -60,13 +60,13 @@ def register_mappings_in(structure: object) -> bool:
     Returns whether there are any. Keras' own registration takes classes with methods for it.
     Relies on the namespace "keras", in which Keras looks for structures.
     """
-    found = False
+    has_mappings = False
     for leaf in keras.tree.flatten(structure):
         if isinstance(leaf, Mapping) and not tf.is_tensor(leaf):
             _register_mapping(type(leaf))
             register_mappings_in(leaf)
-            found = True
-    return found
+            has_mappings = True
+    return has_mappings
 
 
 @functools.cache

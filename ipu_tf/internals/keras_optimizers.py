@@ -37,13 +37,13 @@ def slots_in(optimizer: keras.optimizers.Optimizer, variable: Variable) -> list[
     Relies on Keras' own optimizers having such variables in lists as long as
     `Optimizer._trainable_variables`, and no others but those and `Optimizer._variables`.
     """
-    own = (optimizer._trainable_variables, optimizer._variables)
+    own_variables = (optimizer._trainable_variables, optimizer._variables)
     lists = [
         weights
         for weights in vars(optimizer).values()
         if isinstance(weights, list)
-        and len(weights) == len(own[0])
-        and not any(weights is o for o in own)
+        and len(weights) == len(own_variables[0])
+        and not any(weights is o for o in own_variables)
     ]
     position = position_in(optimizer, variable)
     return [weights[position] for weights in lists if isinstance(weights[position], keras.Variable)]

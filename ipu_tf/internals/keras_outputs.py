@@ -12,7 +12,7 @@ import tensorflow as tf
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.structures import TensorStructure
 
-_KNOWN: ContextVar[tuple[keras.Model, object] | None] = ContextVar("ipu_tf.outputs", default=None)
+_OUTPUTS: ContextVar[tuple[keras.Model, object] | None] = ContextVar("ipu_tf.outputs", default=None)
 
 
 @contextlib.contextmanager
@@ -28,19 +28,19 @@ def known_outputs(model: keras.Model, outputs: object) -> Iterator[None]:
         outputs: Its symbolic outputs for the inputs of these calls; None to call its layers.
     """
     is_graph = model.__class__ in (KerasFunctional, keras.Sequential) and model.built
-    token = _KNOWN.set((model, outputs) if is_graph and outputs is not None else None)
+    token = _OUTPUTS.set((model, outputs) if is_graph and outputs is not None else None)
     try:
         yield
     finally:
-        _KNOWN.reset(token)
+        _OUTPUTS.reset(token)
 
 
 def placeholders_of_outputs(model: keras.Model) -> TensorStructure:
     """Returns placeholders of the known outputs of a model; None if none are known."""
-    known = _KNOWN.get()
-    if known is None or known[0] is not model:
+    model_outputs = _OUTPUTS.get()
+    if model_outputs is None or model_outputs[0] is not model:
         return None
-    return keras.tree.map_structure(_placeholder, known[1])
+    return keras.tree.map_structure(_placeholder, model_outputs[1])
 
 
 def _placeholder(output: keras.KerasTensor) -> tf.Tensor:

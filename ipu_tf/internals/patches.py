@@ -159,22 +159,22 @@ def installed(replacements: Mapping[Patch, Wrap]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with _lock:
             for patch, wrap in replacements.items():
-                _open(patch, wrap)
+                _install(patch, wrap)
                 stack.callback(_close, patch)
         yield
 
 
-def _open(patch: Patch, wrap: Wrap) -> None:
+def _install(patch: Patch, wrap: Wrap) -> None:
     openings = _openings.get(patch, 0)
     if openings == 0:
         stock = None if patch.is_new else getattr(patch.owner, patch.name)
         # As a class holds it: a static method, not the function that it gives out.
-        own = vars(patch.owner).get(patch.name, _INHERITED)
+        original = vars(patch.owner).get(patch.name, _INHERITED)
         replacement: Any = wrap(stock)
-        if isinstance(own, staticmethod):
+        if isinstance(original, staticmethod):
             replacement = staticmethod(replacement)
         setattr(patch.owner, patch.name, replacement)
-        _stock[patch] = own
+        _stock[patch] = original
     _openings[patch] = openings + 1
 
 
@@ -183,8 +183,8 @@ def _close(patch: Patch) -> None:
         _openings[patch] -= 1
         if _openings[patch] > 0:
             return
-        own = _stock.pop(patch)
-        if own is _INHERITED:
+        original = _stock.pop(patch)
+        if original is _INHERITED:
             delattr(patch.owner, patch.name)
         else:
-            setattr(patch.owner, patch.name, own)
+            setattr(patch.owner, patch.name, original)

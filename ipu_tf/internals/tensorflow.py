@@ -223,8 +223,8 @@ def read_through(variable: tf.Variable, function: Callable[[tf.Tensor], tf.Tenso
     TensorFlow's variables that are reduced when read belong to its own strategies. Relies on
     `ResourceVariable._read_variable_op`, by which all reads of the whole value go.
     """
-    read = variable._read_variable_op
-    variable._read_variable_op = lambda *args, **kwargs: function(read(*args, **kwargs))
+    read_op = variable._read_variable_op
+    variable._read_variable_op = lambda *args, **kwargs: function(read_op(*args, **kwargs))
 
 
 def dataset_inputs(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:

@@ -409,8 +409,8 @@ def gradients_by(
     Relies on `_compute_gradients`, which `minimize` calls so.
     """
     pairs = optimizer._compute_gradients(loss, var_list=weights, grad_loss=None, tape=tape)
-    found = {weight.ref(): gradient for gradient, weight in pairs}
-    return [found.get(weight.ref()) for weight in weights]
+    gradients = {weight.ref(): gradient for gradient, weight in pairs}
+    return [gradients.get(weight.ref()) for weight in weights]
 
 
 def dense(gradients: Sequence[Gradient]) -> list[tf.Tensor | None]:

@@ -37,12 +37,12 @@ class Compiler:
     path: str
     version: str
 
-    def run(self, arguments: Sequence[str], what: str) -> None:
+    def run(self, arguments: Sequence[str], task: str) -> None:
         """Runs the compiler.
 
         Args:
             arguments: The words after its name.
-            what: What it makes, for the message.
+            task: What it makes, for the message.
 
         Raises:
             PoplarBuildError: It fails; the message has its words.
@@ -51,7 +51,7 @@ class Compiler:
             [self.path, *arguments], capture_output=True, text=True, check=False
         )
         if result.returncode != 0:
-            raise PoplarBuildError(f"{what} does not compile:\n{result.stderr.strip()}")
+            raise PoplarBuildError(f"{task} does not compile:\n{result.stderr.strip()}")
 
 
 def find_compiler() -> Compiler:

@@ -53,7 +53,7 @@ class Child:
         self._connection = Connection(ours.detach())
         weakref.finalize(self, _end, self._connection, self._process)
         self._lock = threading.Lock()
-        self._kept: list[Any] = []  # What the kernel calls.
+        self._callbacks: list[Any] = []  # What the kernel calls.
         self.has_ended = False
 
     def is_stateless(self, call: UserOpCall, inputs: int) -> bool:
@@ -67,17 +67,17 @@ class Child:
         reasons = threading.local()
 
         @RUN
-        def run(_: int, given: Any, outputs: Any, error: Any) -> int:
+        def run(_: int, inputs: Any, outputs: Any, error: Any) -> int:
             try:
-                data = [ctypes.string_at(given[i], size) for i, size in enumerate(sizes)]
-                for place, result in enumerate(self._ask("run", number, data)):
+                operands = [ctypes.string_at(inputs[i], size) for i, size in enumerate(sizes)]
+                for place, result in enumerate(self._ask("run", number, operands)):
                     ctypes.memmove(outputs[place], result, len(result))
             except UserOpError as failure:
                 reasons.last = error[0] = str(failure).encode()
                 return 0
             return 1
 
-        self._kept.append(run)
+        self._callbacks.append(run)
         return UserProgram(
             run=ctypes.cast(run, ctypes.c_void_p).value or 0,
             op=0,
@@ -110,8 +110,8 @@ def _end(connection: Connection, process: subprocess.Popen[bytes]) -> None:
 
 def _end_of(process: subprocess.Popen[bytes]) -> str:
     code = process.wait()
-    what = signal.strsignal(-code) if code < 0 else f"exit code {code}"
-    return f"its process crashed ({what}). What it wrote is in the standard error output."
+    reason = signal.strsignal(-code) if code < 0 else f"exit code {code}"
+    return f"its process crashed ({reason}). What it wrote is in the standard error output."
 
 
 def _bytes(tensor: TensorType) -> int:
@@ -157,10 +157,10 @@ class _Server:
         self._programs.append((program, outputs_of_program))
         return len(self._programs) - 1, program.has_output, program.records()
 
-    def run(self, number: int, data: Sequence[bytes]) -> list[bytes]:
+    def run(self, number: int, operands: Sequence[bytes]) -> list[bytes]:
         """Returns the outputs of an op."""
         program, sizes = self._programs[number]
-        inputs = [ctypes.create_string_buffer(one, max(1, len(one))) for one in data]
+        inputs = [ctypes.create_string_buffer(one, max(1, len(one))) for one in operands]
         outputs = [ctypes.create_string_buffer(max(1, size)) for size in sizes]
         error = ctypes.c_char_p()
         places = (_addresses(inputs), _addresses(outputs))

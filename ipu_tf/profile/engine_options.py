@@ -38,9 +38,9 @@ def report_folder(configured: Mapping[str, object] = MappingProxyType({})) -> Pa
     ]
     if not any(switches):
         return None
-    ignored = [name for name in options if not _is_known(name)]
-    if ignored:
-        _LOG.info("Engine options without effect here: %s.", ", ".join(ignored))
+    strangers = [name for name in options if not _is_known(name)]
+    if strangers:
+        _LOG.info("Engine options without effect here: %s.", ", ".join(strangers))
     return Path(str(options.get(_DIRECTORY, ".")))
 
 

@@ -49,32 +49,32 @@ class Session:
         del self._graphs[records["id"]]
         return b""
 
-    def _lowered(self, records: Bytes) -> DeviceProgram:
+    def _program(self, records: Bytes) -> DeviceProgram:
         return lower(self._graphs[records["id"]], Counts.of(records))
 
     def _cycles(self, records: Bytes) -> bytes:
         return step_cycles(self._graphs[records["id"]], Counts.of(records)).astype("<u8").tobytes()
 
     def _summary(self, records: Bytes) -> bytes:
-        graph, program = self._graphs[records["id"]], self._lowered(records)
+        graph, program = self._graphs[records["id"]], self._program(records)
         busy = thread_cycles(graph, Counts.of(records))
         steps = records["options"] == b"steps"
         return summary(graph, program, busy_cycles=busy, steps=steps).encode()
 
     def _overflow(self, records: Bytes) -> bytes:
-        return overflow_text(self._lowered(records)).encode()
+        return overflow_text(self._program(records)).encode()
 
     def _json(self, records: Bytes) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "report.json"
-            _report(self._lowered(records)).to_json(path)
+            _report(self._program(records)).to_json(path)
             return path.read_bytes()
 
     def _write(self, records: Bytes) -> bytes:
         from ipu_tf.profile.report_formats import write_formats
 
         folder = Path(records["folder"].decode())
-        paths = write_formats(_report(self._lowered(records)), folder, _FORMATS)
+        paths = write_formats(_report(self._program(records)), folder, _FORMATS)
         return "\n".join(map(str, paths)).encode()
 
 
@@ -107,12 +107,12 @@ def serve(session: Session, stream: BinaryIO) -> None:
         if request is None:
             return
         records = read_from(stream)
-        failure, answer = _answered(session, request, records)
+        failure, answer = _answer(session, request, records)
         stream.write(struct.pack("<BQ", failure, len(answer)) + answer)
         stream.flush()
 
 
-def _answered(session: Session, request: str, records: Bytes) -> tuple[bool, bytes]:
+def _answer(session: Session, request: str, records: Bytes) -> tuple[bool, bytes]:
     try:
         return False, session.answer(request, records)
     except NotModelledError as error:

@@ -35,7 +35,7 @@ def watching_strategies(watcher: Watcher) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
-def made(strategy: WatchedStrategy) -> None:
+def call_watchers(strategy: WatchedStrategy) -> None:
     """Calls the watchers with a new strategy."""
     for watcher in tuple(_watchers):
         watcher(strategy)

@@ -128,7 +128,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         weakref.finalize(self, config.on_reset(lambda: _clear(executables)))
         if profile:
             self.record_host()
-        watching.made(self)
+        watching.call_watchers(self)
         automatic_reports.watch(self)
 
     @property

@@ -43,8 +43,8 @@ def varying(estimates: Sequence[Estimate]) -> tuple[str, ...]:
     """Returns the names of parameters with several values; the first one if there are none."""
     labels = [each.point.labels() for each in estimates]
     names = tuple(labels[0]) if labels else ()
-    found = tuple(name for name in names if len({row[name] for row in labels}) > 1)
-    return found or names[:1]
+    choices = tuple(name for name in names if len({row[name] for row in labels}) > 1)
+    return choices or names[:1]
 
 
 def _rate(each: Estimate) -> float:

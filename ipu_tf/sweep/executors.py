@@ -69,8 +69,8 @@ def outcomes_by(
                 if tries < _TRIES:
                     hand_out(point, tries + 1)
                     continue
-                told = f"its worker was lost {tries} times: {type(error).__name__}: {error}"
-                outcome = Outcome(error=told)
+                message = f"its worker was lost {tries} times: {type(error).__name__}: {error}"
+                outcome = Outcome(error=message)
             yield point, outcome
     finally:
         for future in handed_out:
@@ -141,12 +141,12 @@ def _model(head: str) -> Callable[[], Any] | str:
     """Returns the function that makes the model, or why there is none."""
     from ipu_tf.sweep.evaluate import model_of
 
-    told = json.loads(head)
-    sys.path += [folder for folder in told["path"] if folder not in sys.path]
+    settings = json.loads(head)
+    sys.path += [folder for folder in settings["path"] if folder not in sys.path]
     before = os.environ.get(IN_WORKER)
     os.environ[IN_WORKER] = "1"  # A script that is imported must not start a sweep itself.
     try:
-        return model_of(told["model"])
+        return model_of(settings["model"])
     except (UsageError, Exception) as error:
         return f"{type(error).__name__}: {error}"
     finally:

@@ -61,7 +61,7 @@ class _Worker:
         self._head = {"model": model, "training": training, "path": _module_path()}
         self._process: subprocess.Popen[str] | None = None
         self._errors: IO[bytes] | None = None
-        self._stopped = False
+        self._is_stopped = False
         self._lock = threading.Lock()
 
     def run(
@@ -70,7 +70,7 @@ class _Worker:
         outcomes: queue.SimpleQueue[tuple[Point, Outcome]],
     ) -> None:
         """Estimates points until none wait, or it is stopped."""
-        while not self._stopped:
+        while not self._is_stopped:
             try:
                 point = tasks.get_nowait()
             except queue.Empty:
@@ -81,7 +81,7 @@ class _Worker:
     def stop(self) -> None:
         """Ends the process."""
         with self._lock:
-            self._stopped = True
+            self._is_stopped = True
             if self._process is not None:
                 self._process.kill()
                 self._process.wait()
@@ -94,7 +94,7 @@ class _Worker:
                 self._errors = None
 
     def _outcome(self, point: Point) -> Outcome:
-        process = self._running()
+        process = self._child()
         if process is None:
             return Outcome(error="the sweep was stopped")
         assert process.stdin is not None
@@ -109,10 +109,10 @@ class _Worker:
             return codec.decode(Outcome, json.loads(answer))
         return Outcome(error=self._last_words())
 
-    def _running(self) -> subprocess.Popen[str] | None:
+    def _child(self) -> subprocess.Popen[str] | None:
         """Returns the process, started if there is none; None if it is stopped."""
         with self._lock:
-            if self._stopped:
+            if self._is_stopped:
                 return None
             if self._process is None:
                 self._errors = tempfile.TemporaryFile()  # noqa: SIM115 # `stop` closes it.

@@ -35,23 +35,23 @@ class Lines(Progress):
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._points = self._done = self._new = 0
+        self._points = self._count = self._new = 0
         self._since = 0.0
 
     def begin(self, points: int, done: int) -> None:
         """Writes how many points there are."""
-        self._points, self._done, self._since = points, done, time.monotonic()
-        known = f", {done} known from an earlier run" if done else ""
-        self._write(f"{points} points{known}")
+        self._points, self._count, self._since = points, done, time.monotonic()
+        note = f", {done} known from an earlier run" if done else ""
+        self._write(f"{points} points{note}")
 
     def advance(self, point: Point, outcome: Outcome) -> None:
         """Writes a line."""
-        self._done += 1
+        self._count += 1
         self._new += 1
-        left = (time.monotonic() - self._since) / self._new * (self._points - self._done)
+        seconds_left = (time.monotonic() - self._since) / self._new * (self._points - self._count)
         labels = (f"{name} {value}" for name, value in point.labels().items() if value != "")
         self._write(
-            f"{self._done} of {self._points}, about {left:.0f} s left: {outcome.verdict}, "
+            f"{self._count} of {self._points}, about {seconds_left:.0f} s left: {outcome.verdict}, "
             f"{', '.join(labels)}"
         )
 

@@ -93,20 +93,24 @@ def sweep(
     points = tuple(space.points())
     _check_names(model, space.chip)
     head = {"model": _kept_name(name, results), "training": training, "release": __version__}
-    with _kept(results, head) as store:
-        found = dict(store.outcomes) if store is not None else {}
-        missing = [point for point in points if point.key not in found or found[point.key].error]
+    with _store(results, head) as store:
+        outcomes = dict(store.outcomes) if store is not None else {}
+        new_points = [
+            point for point in points if point.key not in outcomes or outcomes[point.key].error
+        ]
         progress = progress or Progress()
-        progress.begin(len(points), len(points) - len(missing))
+        progress.begin(len(points), len(points) - len(new_points))
         try:
-            for point, outcome in _estimated(model, missing, name, training, executor or processes):
-                found[point.key] = outcome
+            for point, outcome in _estimated(
+                model, new_points, name, training, executor or processes
+            ):
+                outcomes[point.key] = outcome
                 if store is not None:
                     store.add(point, outcome)
                 progress.advance(point, outcome)
         finally:
             progress.end()
-    estimates = tuple(Estimate(point=point, outcome=found[point.key]) for point in points)
+    estimates = tuple(Estimate(point=point, outcome=outcomes[point.key]) for point in points)
     return SweepResult(model=name, training=training, estimates=estimates)
 
 
@@ -118,13 +122,13 @@ def _estimated(
     workers: Executor | int,
 ) -> Iterator[tuple[Point, Outcome]]:
     if workers != 1:
-        found = (
+        outcomes = (
             outcomes_of(points, model=name, training=training, processes=workers)
             if isinstance(workers, int)
             else outcomes_by(workers, points, model=name, training=training)
         )
-        with contextlib.closing(found):
-            yield from found
+        with contextlib.closing(outcomes):
+            yield from outcomes
         return
     from ipu_tf.sweep.evaluate import evaluate, model_of  # TensorFlow takes seconds to load.
 
@@ -158,7 +162,7 @@ def _kept_name(name: str, results: Any) -> str:
 
 
 @contextlib.contextmanager
-def _kept(path: Any, head: dict[str, Any]) -> Iterator[Store | None]:
+def _store(path: Any, head: dict[str, Any]) -> Iterator[Store | None]:
     if path is None:
         yield None
         return

@@ -65,11 +65,11 @@ class Space:
     def points(self) -> Iterator[Point]:
         """Yields every combination once, the last parameter changing first."""
         names = [field.name for field in dataclasses.fields(self)]
-        seen: set[str] = set()
+        keys: set[str] = set()
         for values in itertools.product(*(getattr(self, name) for name in names)):
             point = Point(**dict(zip(names, values, strict=True)))
-            if point.key not in seen:
-                seen.add(point.key)
+            if point.key not in keys:
+                keys.add(point.key)
                 yield point
 
 

@@ -51,44 +51,46 @@ def read_spec(path: str | os.PathLike[str]) -> SweepArguments:
         OSError: It cannot be read.
         SpecError: It is not valid, lacks the model, or has a key that no sweep has.
     """
-    data = _data(Path(path))
-    unknown = sorted(set(data) - {"model", "training", *_AXES})
+    entries = _entries(Path(path))
+    unknown = sorted(set(entries) - {"model", "training", *_AXES})
     if unknown:
         raise SpecError(
             f"{path} has keys that no sweep has. Choose from model, training, {', '.join(_AXES)}. "
             f"Received: {', '.join(unknown)}."
         )
-    if not isinstance(data.get("model"), str):
+    if not isinstance(entries.get("model"), str):
         raise SpecError(
             f'{path} needs a model: model = "module:function", "file.py:function" or '
-            f'"zoo:network". Received: {data.get("model")!r}.'
+            f'"zoo:network". Received: {entries.get("model")!r}.'
         )
-    if not isinstance(data.get("training", True), bool):
-        raise SpecError(f"{path}: training must be true or false. Received: {data['training']!r}.")
-    found = dict(data)
-    found["model"] = _beside(Path(path), data["model"])
+    if not isinstance(entries.get("training", True), bool):
+        raise SpecError(
+            f"{path}: training must be true or false. Received: {entries['training']!r}."
+        )
+    arguments = dict(entries)
+    arguments["model"] = _beside(Path(path), entries["model"])
     for name in _AXES:
-        if name in data:
-            values = data[name] if isinstance(data[name], list) else [data[name]]
-            found[name] = [_value(name, value, Path(path)) for value in values]
+        if name in entries:
+            values = entries[name] if isinstance(entries[name], list) else [entries[name]]
+            arguments[name] = [_value(name, value, Path(path)) for value in values]
     try:
-        Space(**{name: found[name] for name in _AXES if name in found})
+        Space(**{name: arguments[name] for name in _AXES if name in arguments})
     except ValueError as error:
         raise SpecError(f"{path}: {error}") from None
-    return cast(SweepArguments, found)
+    return cast(SweepArguments, arguments)
 
 
-def _data(path: Path) -> Mapping[str, Any]:
+def _entries(path: Path) -> Mapping[str, Any]:
     content = path.read_bytes()
     is_json = path.suffix == ".json"
     try:
-        data = json.loads(content) if is_json else tomllib.loads(content.decode())
+        entries = json.loads(content) if is_json else tomllib.loads(content.decode())
     except ValueError as error:
         kind = "JSON" if is_json else "TOML"
         raise SpecError(f"{path} is not valid {kind}: {error}") from None
-    if not isinstance(data, dict):
+    if not isinstance(entries, dict):
         raise SpecError(f"{path} must hold an object with the parameters of a sweep.")
-    return data
+    return entries
 
 
 def _beside(spec: Path, name: str) -> str:

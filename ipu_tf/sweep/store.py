@@ -53,7 +53,7 @@ class Store:
                 f"{self._path} is in use by another sweep. Wait for it, or give another file."
             ) from None
         try:
-            self._read()
+            self._load()
         except BaseException:
             self._file.close()
             raise
@@ -73,7 +73,7 @@ class Store:
         self.outcomes[point.key] = outcome
         self._write({"point": encoded(point), "outcome": encoded(outcome)})
 
-    def _read(self) -> None:
+    def _load(self) -> None:
         """Reads the outcomes so far, and cuts off a line that was being written when it ended.
 
         Nothing is written before the whole file is known to be of this sweep.

@@ -60,13 +60,13 @@ def sweep_page(model: str, training: bool, estimates: Sequence[Estimate], text: 
 
 def _chart(estimates: Sequence[Estimate]) -> Chart:
     front, names = pareto_front(estimates), varying(estimates)
-    drawn = [
+    points = [
         each
         for each in estimates
         if not each.outcome.error and each.outcome.samples_per_second is not None
     ]
     groups: dict[str, list[Estimate]] = {}
-    for each in drawn:
+    for each in points:
         name = each.point.chip_name if each.outcome.fits else _TOO_LARGE
         groups.setdefault(name, []).append(each)
     series: list[dict[str, Any]] = [
@@ -129,18 +129,18 @@ def _dots(members: Sequence[Estimate], names: Sequence[str]) -> list[dict[str, A
         assert rate is not None
         place = (float(f"{each.outcome.memory_bytes / _MIB:.4g}"), float(f"{rate:.7g}"))
         places.setdefault(place, []).append(_name(each, names))
-    return [{"name": _all(found), "value": list(place)} for place, found in places.items()]
+    return [{"name": _all(labels), "value": list(place)} for place, labels in places.items()]
 
 
 def _all(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST_NAMES
-    return "; ".join(names[:_MOST_NAMES]) + (f"; and {rest} more" if rest > 0 else "")
+    remainder = len(names) - _MOST_NAMES
+    return "; ".join(names[:_MOST_NAMES]) + (f"; and {remainder} more" if remainder > 0 else "")
 
 
 def _name(each: Estimate, names: Sequence[str]) -> str:
     labels = each.point.labels()
-    known = (name for name in names if labels[name] != "")
-    return ", ".join(f"{name.replace('_', ' ')} {labels[name]}" for name in known)
+    used_names = (name for name in names if labels[name] != "")
+    return ", ".join(f"{name.replace('_', ' ')} {labels[name]}" for name in used_names)
 
 
 def _table(estimates: Sequence[Estimate]) -> Table:

@@ -77,13 +77,13 @@ def _application(
 
 def _last_layer(model: keras.Model, prefix: str) -> str:
     """Returns the name of the last layer of a block."""
-    found = [layer.name for layer in model.layers if layer.name.startswith(prefix)]
-    if not found:
+    names = [layer.name for layer in model.layers if layer.name.startswith(prefix)]
+    if not names:
         raise ValueError(
             f"'{model.name}' has no block whose layers begin with {prefix!r}, to keep its results. "
             f"Name one of its layers' blocks. Received: a checkpoint after {prefix!r}."
         )
-    return found[-1]
+    return names[-1]
 
 
 def _assign(model: Any, begins: Sequence[str]) -> None:
@@ -92,13 +92,13 @@ def _assign(model: Any, begins: Sequence[str]) -> None:
     names = [one.layer.name for one in assignment]
     places = []
     for prefix in begins:
-        found = [place for place, name in enumerate(names) if name.startswith(prefix)]
-        if not found:
+        matches = [place for place, name in enumerate(names) if name.startswith(prefix)]
+        if not matches:
             raise ValueError(
                 f"'{model.name}' has no block whose layers begin with {prefix!r}. Name one of its "
                 f"layers' blocks. Received: stages that begin with {list(begins)!r}."
             )
-        places.append(found[0])
+        places.append(matches[0])
     for place, one in enumerate(assignment):
         one.pipeline_stage = sum(place >= begin for begin in places)
     model.set_pipeline_stage_assignment(assignment)

@@ -227,8 +227,8 @@ class TokensAt(layers.Layer):
         # Rows of one table: a look-up along an axis would look up every element for itself.
         first = keras.ops.arange(keras.ops.shape(tokens)[0], dtype=positions.dtype) * length
         rows = keras.ops.reshape(tokens, (-1, width))
-        found = keras.ops.take(rows, keras.ops.reshape(positions + first[:, None], (-1,)), axis=0)
-        return keras.ops.reshape(found, (-1 if batch is None else batch, count, width))
+        picks = keras.ops.take(rows, keras.ops.reshape(positions + first[:, None], (-1,)), axis=0)
+        return keras.ops.reshape(picks, (-1 if batch is None else batch, count, width))
 
 
 @keras.saving.register_keras_serializable("ipu_tf.zoo")

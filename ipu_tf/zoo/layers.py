@@ -44,8 +44,8 @@ class AddedMaskAttention(layers.MultiHeadAttention):
             attention_mask: [batch, n, m] or what broadcasts to it, 1 for tokens that are seen.
         """
         if attention_mask is not None:
-            seen = keras.ops.cast(attention_mask, attention_scores.dtype)
-            attention_scores += keras.ops.expand_dims((seen - 1) * _HIDDEN_SCORE, -3)
+            mask = keras.ops.cast(attention_mask, attention_scores.dtype)
+            attention_scores += keras.ops.expand_dims((mask - 1) * _HIDDEN_SCORE, -3)
         return keras.ops.softmax(attention_scores, axis=-1)
 
 

@@ -181,15 +181,15 @@ def compiled(
     Raises:
         ValueError: There is no such network, option, optimizer or block.
     """
-    found = network(name)
+    entry = network(name)
     in_scope = isinstance(tf.distribute.get_strategy(), IPUStrategyV1)
-    if found.pipeline is None or placement != WHOLE or not in_scope:
+    if entry.pipeline is None or placement != WHOLE or not in_scope:
         return _compiled(name, optimizer, placement, options)
     return pipelined(
         name,
-        found.pipeline.placement,
-        micro_batches=found.pipeline.micro_batches,
-        pipelining=found.pipeline.options,
+        entry.pipeline.placement,
+        micro_batches=entry.pipeline.micro_batches,
+        pipelining=entry.pipeline.options,
         optimizer=optimizer,
         **options,
     )
@@ -233,8 +233,8 @@ def pipelined(
 def _compiled(
     name: str, optimizer: str | None, placement: StagePlacement, options: dict[str, Any]
 ) -> keras.Model:
-    found = network(name)
-    optimizer = found.optimizer if optimizer is None else optimizer
+    entry = network(name)
+    optimizer = entry.optimizer if optimizer is None else optimizer
     if optimizer not in OPTIMIZERS:
         raise ValueError(
             f"networks of the zoo take the optimizers {', '.join(OPTIMIZERS)}. "
@@ -242,12 +242,12 @@ def _compiled(
         )
     if placement != WHOLE:
         options["placement"] = placement
-    unknown = [option for option in options if option not in found.options]
+    unknown = [option for option in options if option not in entry.options]
     if unknown:
         raise ValueError(
             f"network {name!r} has no option {', '.join(map(repr, unknown))}. Its options are "
-            f"{', '.join(found.options)}."
+            f"{', '.join(entry.options)}."
         )
-    model = found.make(**options)
-    model.compile(optimizer=OPTIMIZERS[optimizer](), loss=found.loss)
+    model = entry.make(**options)
+    model.compile(optimizer=OPTIMIZERS[optimizer](), loss=entry.loss)
     return model

@@ -63,10 +63,10 @@ def _non_local(x: Any) -> Any:
     theta, phi, g = parts
     scores = layers.Dot((2, 2), name="attention_scores")([theta, phi])
     weights = layers.Softmax(name="attention_weights")(scores)
-    found = layers.Dot((2, 1), name="attention_found")([weights, g])
-    found = layers.Reshape((height, width, channels // 2), name="attention_map")(found)
-    found = layers.Conv2D(channels, 1, name="attention_out")(found)
-    return layers.Add(name="attention_sum")([x, found])
+    context = layers.Dot((2, 1), name="attention_found")([weights, g])
+    context = layers.Reshape((height, width, channels // 2), name="attention_map")(context)
+    context = layers.Conv2D(channels, 1, name="attention_out")(context)
+    return layers.Add(name="attention_sum")([x, context])
 
 
 def cookienetae(

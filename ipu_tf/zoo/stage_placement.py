@@ -61,12 +61,12 @@ def chain(
 
 
 def _check(placement: StagePlacement, names: Sequence[str]) -> None:
-    for kind, given in (("stages", placement.stages), ("checkpoints", placement.checkpoints)):
-        unknown = [name for name in given if name not in names]
+    for kind, blocks in (("stages", placement.stages), ("checkpoints", placement.checkpoints)):
+        unknown = [name for name in blocks if name not in names]
         if unknown:
             raise ValueError(
                 f"the network has no block {', '.join(map(repr, unknown))}. Name blocks of "
-                f"{', '.join(names)}. Received: {kind}={list(given)!r}."
+                f"{', '.join(names)}. Received: {kind}={list(blocks)!r}."
             )
     begins = [names.index(name) for name in placement.stages]
     if begins != sorted(set(begins)) or 0 in begins:

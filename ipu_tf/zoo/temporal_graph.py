@@ -48,10 +48,10 @@ def tgn(
         return [*table([numbers, near, newest]), encoded]
 
     def attention(values: list[Any]) -> Any:
-        own, others, encoded = values
-        keys = layers.Concatenate(name="attention_keys")([others, events, encoded])
-        found = NeighbourAttention(heads, width // heads, name="attention")([own, keys])
-        x = layers.Concatenate(name="attention_both")([own, found])
+        states, neighbour_states, time_codes = values
+        keys = layers.Concatenate(name="attention_keys")([neighbour_states, events, time_codes])
+        messages = NeighbourAttention(heads, width // heads, name="attention")([states, keys])
+        x = layers.Concatenate(name="attention_both")([states, messages])
         x = layers.Dense(width, activation="relu", name="attention_merge_1")(x)
         return layers.Dense(width, name="attention_merge_2")(x)
 
@@ -102,10 +102,10 @@ class NodeMemory(layers.Layer):
         rows = keras.ops.reshape(messages, (-1, messages.shape[-1]))
         after = keras.ops.reshape(self.cell(rows, [before])[0], (-1, nodes.shape[1], self.width))
         if training:
-            happened = keras.ops.reshape(nodes[:, :2], (-1, 1))
+            event_nodes = keras.ops.reshape(nodes[:, :2], (-1, 1))
             states = keras.ops.reshape(after[:, :2], (-1, self.width))
             states = keras.ops.cast(keras.ops.stop_gradient(states), self.states.dtype)
-            self.states.assign(keras.ops.scatter_update(self.states, happened, states))
+            self.states.assign(keras.ops.scatter_update(self.states, event_nodes, states))
         return [after, keras.ops.take(self.states, neighbours, axis=0)]
 
     def get_config(self) -> dict[str, object]:
@@ -158,24 +158,26 @@ class NeighbourAttention(layers.Layer):
 
     def build(self, input_shape: tuple[tuple[int, ...], ...]) -> None:
         """Makes the projections."""
-        own, others = input_shape
-        self.query.build(own)
-        self.key.build(others)
-        self.value.build(others)
-        self.out.build((*own[:-1], self.heads * self.head_width))
+        node_shape, neighbour_shape = input_shape
+        self.query.build(node_shape)
+        self.key.build(neighbour_shape)
+        self.value.build(neighbour_shape)
+        self.out.build((*node_shape[:-1], self.heads * self.head_width))
 
     def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         """Returns what every node finds, [batch, n, heads * head_width]."""
-        own, others = inputs
+        nodes, neighbours = inputs
         split = (self.heads, self.head_width)
-        query = keras.ops.reshape(self.query(own), (-1, *own.shape[1:-1], *split))
+        query = keras.ops.reshape(self.query(nodes), (-1, *nodes.shape[1:-1], *split))
         key, value = (
-            keras.ops.reshape(projected(others), (-1, *others.shape[1:-1], *split))
-            for projected in (self.key, self.value)
+            keras.ops.reshape(projection(neighbours), (-1, *neighbours.shape[1:-1], *split))
+            for projection in (self.key, self.value)
         )
         scores = keras.ops.einsum("bnhc,bnkhc->bnhk", query, key) / self.head_width**0.5
-        found = keras.ops.einsum("bnhk,bnkhc->bnhc", keras.ops.softmax(scores), value)
-        return self.out(keras.ops.reshape(found, (-1, *own.shape[1:-1], self.heads * split[1])))
+        messages = keras.ops.einsum("bnhk,bnkhc->bnhc", keras.ops.softmax(scores), value)
+        return self.out(
+            keras.ops.reshape(messages, (-1, *nodes.shape[1:-1], self.heads * split[1]))
+        )
 
     def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""

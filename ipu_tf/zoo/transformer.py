@@ -50,13 +50,15 @@ class Transformer:
             depth: Their number.
             mask: Symbolic int32[batch, n], 1 for tokens that others see; None if all are seen.
         """
-        seen = (lambda tokens: mask) if not self.causal else _once(CausalMask(name="causal_mask"))
-        return [(str(number), self._layer(str(number), seen)) for number in range(depth)]
+        mask_of = (
+            (lambda tokens: mask) if not self.causal else _once(CausalMask(name="causal_mask"))
+        )
+        return [(str(number), self._layer(str(number), mask_of)) for number in range(depth)]
 
-    def _layer(self, name: str, seen: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def _layer(self, name: str, mask_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def call(tokens: Any) -> Any:
-            attention, mask = f"{name}_attention", seen(tokens)
-            tokens = self._residual(tokens, attention, lambda x: self._attended(x, name, mask))
+            attention, mask = f"{name}_attention", mask_of(tokens)
+            tokens = self._residual(tokens, attention, lambda x: self._attention(x, name, mask))
             return self._residual(tokens, f"{name}_mlp", lambda x: self._perceptron(x, name))
 
         return call
@@ -69,7 +71,7 @@ class Transformer:
         y = layers.Add(name=f"{name}_sum")([x, y])
         return y if self.norm_first else norm(y)
 
-    def _attended(self, x: Any, name: str, mask: Any) -> Any:
+    def _attention(self, x: Any, name: str, mask: Any) -> Any:
         heads, width = self.heads, self.width // self.heads
         options: Any = {"dropout": self.dropout, "name": f"{name}_attention"}
         if mask is None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import layers, ops
 
-_HIDDEN = -100.0
+_MASK_SCORE = -100.0
 """What is added to the score of a token that is not seen."""
 
 
@@ -52,7 +52,7 @@ class WindowAttention(layers.Layer):
         """Returns the attended tokens."""
         if self.shift:
             tokens = ops.roll(tokens, (-self.shift, -self.shift), axis=(1, 2))
-        tokens = self._image(self._attended(self._windows(tokens)))
+        tokens = self._image(self._attention(self._windows(tokens)))
         return ops.roll(tokens, (self.shift, self.shift), axis=(1, 2)) if self.shift else tokens
 
     def _windows(self, tokens: Any) -> Any:
@@ -68,15 +68,15 @@ class WindowAttention(layers.Layer):
         )
         return ops.reshape(parts, (-1, grid * side, grid * side, width))
 
-    def _attended(self, x: Any) -> Any:
+    def _attention(self, x: Any) -> Any:
         """Returns tokens [windows, n, width] that saw those of their own window."""
         count = x.shape[1]
         parts = ops.reshape(self.projections(x), (-1, count, 3, self.heads, self.head_width))
         query, key, value = ops.unstack(ops.transpose(parts, (2, 0, 3, 1, 4)), axis=0)
         scores = ops.matmul(query * self.head_width**-0.5, ops.transpose(key, (0, 1, 3, 2)))
-        seen = ops.softmax(self._masked(scores + self._bias()))
-        mixed = ops.transpose(ops.matmul(seen, value), (0, 2, 1, 3))
-        return self.result(ops.reshape(mixed, (-1, count, self.heads * self.head_width)))
+        weights = ops.softmax(self._masked(scores + self._bias()))
+        context = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
+        return self.result(ops.reshape(context, (-1, count, self.heads * self.head_width)))
 
     def _bias(self) -> Any:
         """Returns the biases of every pair of tokens, [heads, n, n]."""
@@ -93,8 +93,8 @@ class WindowAttention(layers.Layer):
 
     def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
-        own = {"heads": self.heads, "window": self.window, "shift": self.shift}
-        return {**super().get_config(), **own}
+        arguments = {"heads": self.heads, "window": self.window, "shift": self.shift}
+        return {**super().get_config(), **arguments}
 
 
 def distances(window: int) -> npt.NDArray[np.int32]:
@@ -122,4 +122,4 @@ def shift_mask(grid: int, window: int, shift: int) -> npt.NDArray[np.float32]:
     areas = (3 * edges[:, None] + edges).reshape(grid, window, grid, window)
     of_windows = areas.transpose(0, 2, 1, 3).reshape(grid * grid, window * window)
     apart = of_windows[:, :, None] != of_windows[:, None, :]
-    return np.where(apart, _HIDDEN, 0.0).astype(np.float32)
+    return np.where(apart, _MASK_SCORE, 0.0).astype(np.float32)

@@ -10,7 +10,7 @@ from benchmarks import aliases
 
 @pytest.mark.slow
 def test_a_python_that_imports_neither_starts_as_fast(tmp_path):
-    found = aliases.measured("start", 5, tmp_path)
+    found = aliases.measure("start", 5, tmp_path)
     assert set(found["milliseconds"]) == {"without", "with"}
     # The least of five: other work on the computer delays the start.
     least = {side: figures["min"] for side, figures in found["milliseconds"].items()}

@@ -37,10 +37,10 @@ def test_speeds_are_compared_with_those_of_tensorflow_and_of_one_instance():
 
 def test_a_wrong_sum_is_no_result(monkeypatch):
     monkeypatch.setattr(distributed_worker, "BYTES", (4, 40))
-    found = distributed_worker.measured({"one": lambda values: values + 2}, 0, 2)
+    found = distributed_worker.measure({"one": lambda values: values + 2}, 0, 2)
     assert {size: len(seconds) for size, seconds in found["one"].items()} == {"4": 2, "40": 2}
     with pytest.raises(ValueError, match="The sum of one over two processes is wrong"):
-        distributed_worker.measured({"one": np.copy}, 0, 2)
+        distributed_worker.measure({"one": np.copy}, 0, 2)
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def test_first_steps_take_turns(monkeypatch):
     [(1.0, 2.9, True), (1.0, 3.1, False), (10.0, 14.9, True), (10.0, 15.1, False)],
 )
 def test_first_step_may_take_half_as_long_again_or_two_seconds(stock, ours, within):
-    figures = first_step.compared({"stock": [stock], "ipu_tf": [ours]})
+    figures = first_step.comparison({"stock": [stock], "ipu_tf": [ours]})
     assert figures["within_bounds"] is within
 
 

@@ -59,9 +59,11 @@ def _peak(memory: TileMemory, category: str) -> NDArray[np.int64]:
 def _of_host(graph: PoplarGraph) -> NDArray[np.int64]:
     """Returns the bytes of the operands and results on each tile, int64[tiles]."""
     flags = graph.variable_flags[graph.variable_at(graph.mapped.address)]
-    which = (flags & HOST_ACCESS) != 0
+    is_of_host = (flags & HOST_ACCESS) != 0
     tiles = int(str(graph.target["tiles_per_ipu"]))
-    return np.bincount(graph.mapped_tile[which], graph.mapped.bytes[which], tiles).astype(np.int64)
+    return np.bincount(graph.mapped_tile[is_of_host], graph.mapped.bytes[is_of_host], tiles).astype(
+        np.int64
+    )
 
 
 def _repeated(superstep: Superstep, step: Step) -> Superstep:

@@ -72,13 +72,13 @@ def lower(graph: PoplarGraph, counts: Counts) -> DeviceProgram:
     tensors, program_bytes = memory.tensors(), memory.program_bytes()
     unsupported, notes = _without_cost(graph, supersteps, numbers), _notes(graph, counts)
     programs = []
-    for ipu, own in enumerate(on_ipus(steps, machine)):
+    for ipu, ipu_steps in enumerate(on_ipus(steps, machine)):
         own_bytes = {kind: of.reshape(machine.ipus, -1)[ipu] for kind, of in program_bytes.items()}
         program = TileProgram(
             name=NAME,
             front="poplar",
             target=machine.target,
-            steps=own,
+            steps=ipu_steps,
             tensors=tuple(tensors[ipu]),
             memory=tile_memory(
                 tensors[ipu], steps=len(steps), target=machine.target, program_bytes=own_bytes

@@ -93,7 +93,7 @@ def machine_of(target: Mapping[str, Any]) -> Machine:
             "device of TargetType::IPU."
         )
     chip = CHIPS[_CHIPS[target["version"]]]
-    own = dataclasses.replace(
+    target_chip = dataclasses.replace(
         chip,
         tiles=target["tiles_per_ipu"],
         workers=target["workers"],
@@ -106,7 +106,7 @@ def machine_of(target: Mapping[str, Any]) -> Machine:
     )
     ipus, replicas = target["ipus"], target.get("replication_factor", 1)
     try:
-        system = system_of(own, _partition(ipus * replicas))
+        system = system_of(target_chip, _partition(ipus * replicas))
     except ValueError as error:
         raise NotModelledError(str(error)) from None
     return Machine(

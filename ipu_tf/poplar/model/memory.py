@@ -35,7 +35,7 @@ from ipu_tf.tile_program.layouts.footprint import Footprint
 from ipu_tf.tile_program.memory import stack_bytes
 from ipu_tf.tile_program.program import Category, Tensor
 
-_NAMED = 400
+_MOST_NAMES = 400
 """Variables that a report names, the largest; the others of a category count together."""
 
 _RUNS = 64
@@ -69,15 +69,15 @@ class Memory:
         sizes = graph.variables.bytes
         temporary = self._lives[:, 0] >= 0
         largest = np.argsort(-sizes, kind="stable")
-        self._named = np.zeros(len(sizes), np.bool_)
-        self._named[largest[:_NAMED]] = True
-        self._named |= temporary  # Their time is their own.
+        self._has_name = np.zeros(len(sizes), np.bool_)
+        self._has_name[largest[:_MOST_NAMES]] = True
+        self._has_name |= temporary  # Their time is their own.
 
     def tensors(self) -> list[list[Tensor]]:
         """Returns the variables that have names, and the buffers of exchanges, IPU by IPU."""
         tensors_of_ipus: list[list[Tensor]] = [[] for _ in range(self._machine.ipus)]
         last = max(0, len(self._numbers) - 1)
-        for variable in np.flatnonzero(self._named).tolist():
+        for variable in np.flatnonzero(self._has_name).tolist():
             first_step, last_step = self._lives[variable].tolist()
             name = self._graph.names[variable] or f"variable {variable}"
             always = first_step < 0
@@ -94,22 +94,24 @@ class Memory:
         for place, number in enumerate(self._numbers.tolist()):
             if self._graph.steps.kind[number] == ProgramKind.EXECUTE:
                 of = int(self._graph.steps.id[number])
-                group, slash, own = self._graph.sets[of].rpartition("/")
-                name = f"{group}{slash}operands of {own}"
-                received = np.sum([one.received for one in self._traffic_of[of]], axis=0)
-                _add(tensors_of_ipus, name, "exchange_buffers", received, (place, place), False)
+                group, slash, set_name = self._graph.sets[of].rpartition("/")
+                name = f"{group}{slash}operands of {set_name}"
+                receive_bytes = np.sum([one.received for one in self._traffic_of[of]], axis=0)
+                _add(
+                    tensors_of_ipus, name, "exchange_buffers", receive_bytes, (place, place), False
+                )
         return tensors_of_ipus
 
     def program_bytes(self) -> dict[Category, NDArray[np.int64]]:
         """Returns the bytes of every tile that no tensor names: int64[tiles] per category."""
         graph, tiles = self._graph, self._machine.tiles
-        rest = ~self._named[self._of_mapped]
+        nameless = ~self._has_name[self._of_mapped]
         constant = (graph.variable_flags[self._of_mapped] & CONSTANT) != 0
         by_tile = {
             kind: np.bincount(
-                graph.mapped_tile[rest & which], graph.mapped.bytes[rest & which], tiles
+                graph.mapped_tile[nameless & is_kind], graph.mapped.bytes[nameless & is_kind], tiles
             ).astype(np.int64)
-            for kind, which in (("state", ~constant), ("constants", constant))
+            for kind, is_kind in (("state", ~constant), ("constants", constant))
         }
         return {
             "state": by_tile["state"],
@@ -159,14 +161,14 @@ class Memory:
         lives = np.full((len(graph.names), 2), -1, np.int64)
         spans, roots = self._spans()
         uses = _Uses(graph)
-        fixed = (graph.variable_flags & (CONSTANT | INITIALISED | HOST_ACCESS)) != 0
+        is_lasting = (graph.variable_flags & (CONSTANT | INITIALISED | HOST_ACCESS)) != 0
         root_of = np.full(len(lives), -1, np.int64)
         for place, number in enumerate(self._numbers.tolist()):
             reads, writes = uses.of(number)
             begin, end = spans[place]
             for is_read, variables in ((True, reads), (False, writes)):
                 for variable, whole in variables:
-                    if fixed[variable]:
+                    if is_lasting[variable]:
                         continue
                     new = root_of[variable] < 0
                     if (
@@ -174,7 +176,7 @@ class Memory:
                         or (not new and root_of[variable] != roots[place])
                         or roots[place] < 0
                     ):
-                        fixed[variable], lives[variable] = True, -1
+                        is_lasting[variable], lives[variable] = True, -1
                         continue
                     root_of[variable] = roots[place]
                     if new:
@@ -224,10 +226,10 @@ def _add(
     always: bool,
 ) -> None:
     """Adds a tensor to those of each IPU that holds a part of it."""
-    for tensors, own in zip(
+    for tensors, ipu_tensors in zip(
         tensors_of_ipus, tile_bytes.reshape(len(tensors_of_ipus), -1), strict=True
     ):
-        tensors += _spread(name, category, own, steps, always)
+        tensors += _spread(name, category, ipu_tensors, steps, always)
 
 
 def _spread(
@@ -282,23 +284,23 @@ class _Uses:
         flags = graph.edge_flags[edge]
         place = graph.vertex_set[graph.edge_vertex[edge]]
         count = max(1, len(graph.names))
-        self._read = _by_set(place, variable, graph.runs.bytes, (flags & READ) != 0, count)
-        self._written = _by_set(place, variable, graph.runs.bytes, (flags & WRITTEN) != 0, count)
+        self._reads = _by_set(place, variable, graph.runs.bytes, (flags & READ) != 0, count)
+        self._writes = _by_set(place, variable, graph.runs.bytes, (flags & WRITTEN) != 0, count)
 
     def of(self, step: int) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
         """Returns what a step reads, then what it writes: variables, and whether all of each."""
         steps, kind = self._graph.steps, ProgramKind(self._graph.steps.kind[step])
         if kind == ProgramKind.EXECUTE:
             place = int(steps.id[step])
-            return self._whole(self._read.get(place)), self._whole(self._written.get(place))
-        source = self._moved(steps.source, step)
+            return self._whole(self._reads.get(place)), self._whole(self._writes.get(place))
+        source = self._of_move(steps.source, step)
         if kind in (ProgramKind.COPY, ProgramKind.CROSS_REPLICA_COPY):
-            return source, self._moved(steps.target, step)
+            return source, self._of_move(steps.target, step)
         if kind.brings_data:
             return [], source
         return source, []
 
-    def _moved(self, stretches: Stretches, step: int) -> list[tuple[int, bool]]:
+    def _of_move(self, stretches: Stretches, step: int) -> list[tuple[int, bool]]:
         part = self._graph.steps.moves_of(step)
         variables = self._graph.variable_at(stretches.address[part])
         numbers, place = np.unique(variables, return_inverse=True)
@@ -319,12 +321,12 @@ def _by_set(
     place: NDArray[np.int64],
     variable: NDArray[np.int64],
     size: NDArray[np.int64],
-    which: NDArray[np.bool_],
+    is_edge: NDArray[np.bool_],
     variables: int,
 ) -> dict[int, tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Returns for each compute set its variables, and the bytes of each that its edges have."""
-    keys, inverse = np.unique(place[which] * variables + variable[which], return_inverse=True)
-    sizes = np.bincount(inverse, size[which], len(keys)).astype(np.float64)
+    keys, inverse = np.unique(place[is_edge] * variables + variable[is_edge], return_inverse=True)
+    sizes = np.bincount(inverse, size[is_edge], len(keys)).astype(np.float64)
     sets = keys // variables
     bounds = np.flatnonzero(np.diff(sets, prepend=-1))
     ends = np.append(bounds, len(keys))[1:]

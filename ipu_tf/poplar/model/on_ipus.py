@@ -40,16 +40,18 @@ def _parts(superstep: Superstep, machine: Machine) -> list[Superstep]:
     }
     parts = []
     for ipu in range(machine.ipus):
-        own = TileFigures(**{name: TileRuns.of(counts[ipu]) for name, counts in by_name.items()})
-        exchange_bytes = own.received_bytes.total + own.sent_bytes.total * (
+        figures = TileFigures(
+            **{name: TileRuns.of(counts[ipu]) for name, counts in by_name.items()}
+        )
+        exchange_bytes = figures.received_bytes.total + figures.sent_bytes.total * (
             superstep.host_cycles > 0
         )
         parts.append(
             dataclasses.replace(
                 superstep,
-                busy_tile_cycles=own.compute_cycles.total,
+                busy_tile_cycles=figures.compute_cycles.total,
                 exchange_bytes=exchange_bytes,
-                tiles=own,
+                tiles=figures,
             )
         )
     return parts

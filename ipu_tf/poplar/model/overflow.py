@@ -31,7 +31,7 @@ def overflow_text(program: DeviceProgram) -> str:
             f"Tile {number} is out of memory: it needs {int(memory.peak_tile_bytes[tile]):,} bytes "
             f"of {memory.limit_bytes:,}{while_runs} (tiles over the limit: {over}). The largest "
             "there:",
-            *(f"  {size:,} bytes: {what}" for size, what in largest),
+            *(f"  {size:,} bytes: {owner}" for size, owner in largest),
             "Map variables and vertices to more tiles, or set debug.allowOutOfMemory to true to "
             "see the whole profile.",
         )

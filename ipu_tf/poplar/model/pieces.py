@@ -61,13 +61,13 @@ class Pieces:
     bytes: NDArray[np.int64]
     tile: NDArray[np.int64]
 
-    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Pieces:
+    def __getitem__(self, places: NDArray[np.bool_] | NDArray[np.int64]) -> Pieces:
         """Returns some of them."""
         return Pieces(
-            of=self.of[which],
-            address=self.address[which],
-            bytes=self.bytes[which],
-            tile=self.tile[which],
+            of=self.of[places],
+            address=self.address[places],
+            bytes=self.bytes[places],
+            tile=self.tile[places],
         )
 
 
@@ -87,13 +87,13 @@ class Transfers:
     address: NDArray[np.int64]
     bytes: NDArray[np.int64]
 
-    def __getitem__(self, which: NDArray[np.bool_]) -> Transfers:
+    def __getitem__(self, places: NDArray[np.bool_]) -> Transfers:
         """Returns some of them."""
         return Transfers(
-            source=self.source[which],
-            destination=self.destination[which],
-            address=self.address[which],
-            bytes=self.bytes[which],
+            source=self.source[places],
+            destination=self.destination[places],
+            address=self.address[places],
+            bytes=self.bytes[places],
         )
 
 

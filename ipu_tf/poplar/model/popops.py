@@ -68,7 +68,9 @@ def code_bytes(graph: PoplarGraph, target: Target) -> NDArray[np.int64]:
     """Returns the bytes of the code of each type, int64[types]."""
     type_vertices = [popops_vertex(one.name, np.ones(1, np.int64), target) for one in graph.types]
     of_types = zip(graph.types, type_vertices, strict=True)
-    return np.array([own.code_bytes if own else one.code_bytes for one, own in of_types], np.int64)
+    return np.array(
+        [vertex.code_bytes if vertex else one.code_bytes for one, vertex in of_types], np.int64
+    )
 
 
 def popops_vertex(name: str, work: Work, target: Target) -> Vertex | None:
@@ -109,8 +111,8 @@ def _fused(name: re.Match[str], count: Work, target: Target) -> Vertex:
 
 def _computed_type(opcode: str, dtype: str) -> str:
     """Returns the type that an operation computes in: float if it has no cost for its own."""
-    families, own = LOOPS[opcode], FAMILY[dtype]
-    has_own = own in families or ("int" in families and own in ("int64", "pred"))
+    families, dtype_family = LOOPS[opcode], FAMILY[dtype]
+    has_own = dtype_family in families or ("int" in families and dtype_family in ("int64", "pred"))
     return dtype if has_own else "f32"
 
 

@@ -130,5 +130,5 @@ def _step(step: Step) -> Iterator[str]:
             (one.compute_cycles, "compute"),
             (one.host_cycles, "host"),
         )
-        text = ", ".join(f"{cycles:,} {what}" for cycles, what in parts if cycles)
+        text = ", ".join(f"{cycles:,} {kind}" for cycles, kind in parts if cycles)
         yield f"    {one.name}: {text or 'no cycles'}"

@@ -80,9 +80,9 @@ class SuperstepMaker:
         """Returns the supersteps of a copy between tensors."""
         source, target = self._ends(step)
         stays = source.tile == target.tile
-        compute = self._copied(source.tile[stays], source.bytes[stays])
+        compute = self._copy_cycles(source.tile[stays], source.bytes[stays])
         narrow = ~stays & (source.bytes % _WORD_BYTES != 0)
-        compute += self._copied(target.tile[narrow], target.bytes[narrow])
+        compute += self._copy_cycles(target.tile[narrow], target.bytes[narrow])
         exchange = exchange_on(self._machine, _transfers(source, source.tile, target.tile))
         across, inside = self._across(exchange), self._superstep("copy", compute, exchange.inside)
         return (*across, inside) if inside.total_cycles or not across else across
@@ -110,14 +110,14 @@ class SuperstepMaker:
     def host_copy(self, step: int) -> tuple[Superstep, ...]:
         """Returns the supersteps of a copy between tiles and host, or streaming memory."""
         steps, kind = self._graph.steps, ProgramKind(self._graph.steps.kind[step])
-        landed = self._landed(self._map.pieces(steps.source[steps.moves_of(step)]))
-        from_tile, to_tile = landed.of, landed.tile
+        pieces = self._shares_of_tiles(self._map.pieces(steps.source[steps.moves_of(step)]))
+        from_tile, to_tile = pieces.of, pieces.tile
         if not kind.brings_data:
             from_tile, to_tile = to_tile, from_tile
-        exchange = exchange_on(self._machine, _transfers(landed, from_tile, to_tile))
-        nothing = self._copied(_NO_TRAFFIC, _NO_TRAFFIC)
+        exchange = exchange_on(self._machine, _transfers(pieces, from_tile, to_tile))
+        nothing = self._copy_cycles(_NO_TRAFFIC, _NO_TRAFFIC)
         rearranged = self._superstep("rearrange", nothing, exchange.inside)
-        transfer = self._transfer(kind, landed)
+        transfer = self._transfer(kind, pieces)
         return (transfer, rearranged) if kind.brings_data else (rearranged, transfer)
 
     def decision(self, name: str) -> tuple[Superstep, ...]:
@@ -141,21 +141,21 @@ class SuperstepMaker:
         target = self._map.pieces(steps.target[part])
         return _cut_alike(self._map.pieces(moves), target, moves)
 
-    def _landed(self, pieces: Pieces) -> Pieces:
+    def _shares_of_tiles(self, pieces: Pieces) -> Pieces:
         """Returns pieces cut into equal shares of the tiles of their IPU; `of` is the tile."""
         chip = self._target.tiles
         of_ipu = pieces.tile // chip
         parts = []
         for ipu in np.unique(of_ipu).tolist():
-            own = pieces[of_ipu == ipu]
-            share = -(-int(own.bytes.sum()) // (chip * _WORD_BYTES)) * _WORD_BYTES
-            parts.append(_cut_every(own, share or _WORD_BYTES, ipu * chip))
-        return parts[0] if len(parts) == 1 else _joined(parts or [pieces])
+            ipu_pieces = pieces[of_ipu == ipu]
+            share = -(-int(ipu_pieces.bytes.sum()) // (chip * _WORD_BYTES)) * _WORD_BYTES
+            parts.append(_cut_every(ipu_pieces, share or _WORD_BYTES, ipu * chip))
+        return parts[0] if len(parts) == 1 else _concatenation(parts or [pieces])
 
-    def _transfer(self, kind: ProgramKind, landed: Pieces) -> Superstep:
+    def _transfer(self, kind: ProgramKind, pieces: Pieces) -> Superstep:
         """Returns the transfer of landed data, which is where it is in equal shares."""
         machine, tiles = self._machine, self._tiles
-        shares = np.bincount(landed.of, landed.bytes, tiles).astype(np.int64)
+        shares = np.bincount(pieces.of, pieces.bytes, tiles).astype(np.int64)
         size, of_ipus = int(shares.sum()), shares.reshape(machine.ipus, -1).sum(axis=1)
         if kind in (ProgramKind.FROM_REMOTE, ProgramKind.TO_REMOTE):
             cycles = machine.streaming_cycles(int(of_ipus.max()))
@@ -178,18 +178,18 @@ class SuperstepMaker:
 
     def _execute(self, number: int) -> tuple[Superstep, ...]:
         graph, machine = self._graph, self._machine
-        which = self._by_set[number]
-        pieces, flags = self._pieces[which], self._piece_flags[which]
+        places = self._by_set[number]
+        pieces, flags = self._pieces[places], self._piece_flags[places]
         tile, size = pieces.tile, pieces.bytes
-        user = graph.vertex_tile[self._piece_vertex[which]]
+        user = graph.vertex_tile[self._piece_vertex[places]]
         reads, writes = (flags & READ) != 0, (flags & WRITTEN) != 0
         before = exchange_on(machine, _transfers(pieces, tile, user)[reads])
         after = exchange_on(machine, _transfers(pieces, user, tile)[writes])
         self.traffic_of[number] = before.parts
-        parts = self._piece_is_part[which]
+        parts = self._piece_is_part[places]
         scattered = parts & ((tile == user) | (size % _WORD_BYTES != 0))
-        compute = self._copied(user[scattered & reads], size[scattered & reads])
-        copy_cycles = self._copied(user[scattered & writes], size[scattered & writes])
+        compute = self._copy_cycles(user[scattered & reads], size[scattered & reads])
+        copy_cycles = self._copy_cycles(user[scattered & writes], size[scattered & writes])
         members = self._vertices[number]
         compute += tile_cycles(
             graph.vertex_tile[members],
@@ -206,7 +206,7 @@ class SuperstepMaker:
         )
         return tuple(one for one in cost if one.total_cycles)
 
-    def _copied(self, tile: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _copy_cycles(self, tile: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the cycles in which each tile copies pieces, int64[tiles]."""
         if not len(tile):
             return np.zeros(self._tiles, np.int64)
@@ -322,7 +322,7 @@ def _cut_every(pieces: Pieces, share: int, first_tile: int) -> Pieces:
     )
 
 
-def _joined(parts: Sequence[Pieces]) -> Pieces:
+def _concatenation(parts: Sequence[Pieces]) -> Pieces:
     return Pieces(
         of=np.concatenate([one.of for one in parts]),
         address=np.concatenate([one.address for one in parts]),

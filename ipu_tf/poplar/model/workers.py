@@ -59,7 +59,7 @@ def _busiest_worker(
     for one in busy.tolist():
         of_tile = ends[one].tolist()
         heapq.heapify(of_tile)
-        for more in slots[firsts[one] + start : firsts[one] + counts[one]].tolist():
-            heapq.heappush(of_tile, heapq.heappop(of_tile) + more)
+        for slot in slots[firsts[one] + start : firsts[one] + counts[one]].tolist():
+            heapq.heappush(of_tile, heapq.heappop(of_tile) + slot)
         ends[one] = of_tile
     return np.asarray(ends.max(axis=1))

@@ -44,8 +44,8 @@ def comparison_page(
         for name in names
     ]
     if alone or not sections:
-        rest = alone or ["Neither report has a compiled program."]
-        sections.append(Section(title="Programs without a counterpart", text=rest))
+        lines = alone or ["Neither report has a compiled program."]
+        sections.append(Section(title="Programs without a counterpart", text=lines))
     return sections_page("Two reports compared", sections, without_scripts=text)
 
 

@@ -68,8 +68,8 @@ def _paths(
         pairs = list(_with_the_only_other_model(pairs, ones, others))
     for one, other in pairs:
         of_one = () if one is None else ones[one]
-        of_other = () if other is None else others[other]
-        for first, second in _paths(of_one, of_other):
+        other_children = () if other is None else others[other]
+        for first, second in _paths(of_one, other_children):
             yield (
                 None if one is None or first is None else (one, *first),
                 None if other is None or second is None else (other, *second),

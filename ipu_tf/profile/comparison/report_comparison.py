@@ -129,11 +129,11 @@ def _report(report: object, name: str) -> Report:
 def _compiled(report: Report) -> dict[str, Program]:
     """Returns the compiled programs by their name and their number among those of the name."""
     programs: dict[str, Program] = {}
-    seen: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for program in report.programs:
         if program.device is not None:
-            programs[f"{program.name}.{seen[program.name]}"] = program
-            seen[program.name] += 1
+            programs[f"{program.name}.{counts[program.name]}"] = program
+            counts[program.name] += 1
     return programs
 
 

@@ -117,10 +117,10 @@ def _check_memory(memory: TileMemory, tiles: int, steps: int, path: str) -> None
     }
     for name in ("live_bytes", "max_tile_bytes"):
         lengths[name] = (len(getattr(memory, name)), steps)
-    for name, (received, length) in lengths.items():
-        if received != length:
+    for name, (entries, length) in lengths.items():
+        if entries != length:
             raise codec.CodecError(
-                f"{path}.memory.{name}: expected {length} entries. Received: {received}."
+                f"{path}.memory.{name}: expected {length} entries. Received: {entries}."
             )
     _check_range(memory.peak_step, 0, max(0, steps - 1), f"{path}.memory.peak_step")
     if not memory.limit_bytes:
@@ -135,9 +135,9 @@ def _check_tiles(step: Step, tiles: int, path: str) -> None:
         if superstep.tiles is None:
             continue
         for field in dataclasses.fields(superstep.tiles):
-            received = sum(getattr(superstep.tiles, field.name).tiles)
-            if received != tiles:
+            run_tiles = sum(getattr(superstep.tiles, field.name).tiles)
+            if run_tiles != tiles:
                 raise codec.CodecError(
                     f"{path}.supersteps[{index}].tiles.{field.name}: expected runs of {tiles} "
-                    f"tiles. Received: {received}."
+                    f"tiles. Received: {run_tiles}."
                 )

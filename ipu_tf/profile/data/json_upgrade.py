@@ -39,16 +39,16 @@ def _with_stages(program: object, path: str) -> object:
     if not isinstance(program, dict):
         return program
     pipeline = program.get("pipeline")
-    rest = {key: value for key, value in program.items() if key != "pipeline"}
+    fields = {key: value for key, value in program.items() if key != "pipeline"}
     if pipeline is not None:
-        return rest | {"device": _without_samples(pipeline)}
+        return fields | {"device": _without_samples(pipeline)}
     if not isinstance(program.get("device"), dict):
-        return rest
+        return fields
     device = dict(program["device"])
     samples = device.pop("samples_per_run", 0)
     tiles = codec.decode(TileProgram, device, f"{path}.device")
     upgraded = cast(dict[str, object], codec.encode(on_one_ipu(tiles, system="")))
-    return rest | {"device": upgraded | {"samples_per_run": samples}}
+    return fields | {"device": upgraded | {"samples_per_run": samples}}
 
 
 def _without_samples(pipeline: object) -> object:

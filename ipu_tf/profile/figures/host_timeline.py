@@ -100,7 +100,7 @@ class HostTimeline:
     @property
     def own_ns(self) -> NDArray[np.int64]:
         """The duration of each span without those of the spans inside it, int64[spans]."""
-        own = self.duration_ns.copy()
+        own_duration_ns = self.duration_ns.copy()
         open_spans: dict[int, list[tuple[int, int]]] = {}
         columns = (self.span_tracks, self.begin_ns, self.duration_ns)
         rows = zip(*(column.tolist() for column in columns), strict=True)
@@ -109,9 +109,9 @@ class HostTimeline:
             while around and around[-1][1] <= begin:
                 around.pop()
             if around:
-                own[around[-1][0]] -= duration
+                own_duration_ns[around[-1][0]] -= duration
             around.append((number, begin + duration))
-        return own
+        return own_duration_ns
 
 
 def device_seconds(host: HostTimeline, programs: Iterable[Program]) -> float:

@@ -249,18 +249,18 @@ def layers(program: DeviceProgram, tile_ops: Iterable[TileOp] = ()) -> tuple[Lay
     times = program.times
     cycles: dict[str, dict[Phase, int]] = collections.defaultdict(dict)
     operations: collections.Counter[str] = collections.Counter()
-    received: collections.Counter[str] = collections.Counter()
+    exchange_totals: collections.Counter[str] = collections.Counter()
     exact_flops: dict[str, float] = collections.defaultdict(float)
-    timed = sum(len(stage.program.steps) for stage in program.timed_stages)
+    timed_steps = sum(len(stage.program.steps) for stage in program.timed_stages)
     at_peaks = _needed_cycles(program, tile_ops)
     for number, (step, at_peak) in enumerate(zip(program.steps, at_peaks, strict=True)):
         layer = place(step)
         phases, repeats = cycles[layer], times[step.phase]
-        own_cycles = repeats * step.cycles * (number < timed)
+        own_cycles = repeats * step.cycles * (number < timed_steps)
         phases[step.phase] = phases.get(step.phase, 0) + own_cycles
         operations[layer] += repeats * step.repeats * step.flops
         exchange_bytes = sum(superstep.exchange_bytes for superstep in step.supersteps)
-        received[layer] += repeats * step.repeats * exchange_bytes
+        exchange_totals[layer] += repeats * step.repeats * exchange_bytes
         exact_flops[layer] += at_peak * len(program.timed_stages) / len(program.stages)
     entries = [
         LayerCycles(
@@ -268,7 +268,7 @@ def layers(program: DeviceProgram, tile_ops: Iterable[TileOp] = ()) -> tuple[Lay
             by_phase=phases,
             flops=operations[layer],
             flop_utilisation=exact_flops[layer] / max(1, sum(phases.values())),
-            exchange_bytes=received[layer],
+            exchange_bytes=exchange_totals[layer],
         )
         for layer, phases in cycles.items()
     ]
@@ -295,15 +295,15 @@ def live_at(program: TileProgram, step: int) -> tuple[LiveLayer, ...]:
         step: Index of the step.
     """
     always: dict[str, int] = collections.defaultdict(int)
-    other: dict[str, int] = collections.defaultdict(int)
+    others: dict[str, int] = collections.defaultdict(int)
     for tensor in program.tensors:
         if tensor.always_live:
             always[tensor.layer] += tensor.footprint.bytes
         elif tensor.first_step <= step <= tensor.last_step:
-            other[tensor.layer] += tensor.footprint.bytes
+            others[tensor.layer] += tensor.footprint.bytes
     entries = [
-        LiveLayer(layer=layer, always_live_bytes=always[layer], other_bytes=other[layer])
-        for layer in dict.fromkeys([*always, *other])
+        LiveLayer(layer=layer, always_live_bytes=always[layer], other_bytes=others[layer])
+        for layer in dict.fromkeys([*always, *others])
     ]
     return tuple(sorted(entries, key=lambda entry: (-entry.bytes, entry.layer)))
 

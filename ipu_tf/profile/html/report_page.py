@@ -42,10 +42,10 @@ def report_page(
     """
     names = ", ".join(dict.fromkeys(program.name for program in programs))
     title = f"{names[:100]} - report of ipu_tf" if names else "Report of ipu_tf"
-    data = {
+    figures = {
         "title": title,
         "notes": list(notes),
         "programs": list(map(program_data, programs)),
         "host": None if host is None else host_data(host, programs),
     }
-    return page(title=title, data=data, scripts=_SCRIPTS, without_scripts=text)
+    return page(title=title, data=figures, scripts=_SCRIPTS, without_scripts=text)

@@ -17,7 +17,7 @@ from ipu_tf.programs.program import TileOp
 from ipu_tf.tile_program.device_program import DeviceProgram, IpuMemory, StageProgram
 from ipu_tf.tile_program.program import Category
 
-_KEPT: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fifos")
+_LASTING: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fifos")
 """Categories that a split over IPUs decides on; the table of IPUs has a column for each."""
 
 _KINDS_OF_MOVES = ("streamed", "gathered", "overlapped", "waiting")
@@ -78,7 +78,7 @@ def _stages_lines(
     )
     yield ""
     yield from _off_chip_lines(program)
-    header = [category.replace("_", " ") for category in _KEPT]
+    header = [category.replace("_", " ") for category in _LASTING]
     yield from table(
         ("tile memory, KiB", "max", "mean", *(f"mean {name}" for name in header), "verdict"),
         map(_ipu_row, program.ipus),
@@ -110,8 +110,8 @@ def _one_program_lines(
     if words.phases:
         yield from _energy_lines(program, tile_ops)
     for one in program.ipus:
-        which = f"IPU {one.ipu}: " if program.in_step else ""
-        yield f"tile memory   {which}{sections.memory_line(one.memory)}"
+        prefix = f"IPU {one.ipu}: " if program.in_step else ""
+        yield f"tile memory   {prefix}{sections.memory_line(one.memory)}"
     yield ""
     yield from _off_chip_lines(program)
     yield from sections.layer_lines(figures.layers(program), WORDS[program.front])
@@ -127,14 +127,14 @@ def _one_program_lines(
 def _update_overview(program: DeviceProgram, stage: StageProgram, call: HostCall) -> Iterator[str]:
     """Yields the parts of a run of a model without stages that accumulates or is replicated."""
     updates = any(step.phase == "update" for step in stage.program.steps)
-    what = "weight update" if updates else "step"
+    unit = "weight update" if updates else "step"
     parts = [f"{program.micro_batches} x micro-batch"]
     if program.all_reduce_cycles:
         parts.append(f"all-reduce over {program.replicas} replicas")
     if updates:
         parts.append("update")
-    yield f"{what:<14}{', '.join(parts)}"
-    yield from _time_lines(program, what, call)
+    yield f"{unit:<14}{', '.join(parts)}"
+    yield from _time_lines(program, unit, call)
     yield (
         f"cycles        {program.micro_batches} x (forward {stage.forward_cycles:,} + backward "
         f"{stage.backward_cycles:,}), all-reduce {program.all_reduce_cycles:,}, "
@@ -160,15 +160,15 @@ def _shares(cycles: Mapping[str, int], whole: int) -> str:
     return ", ".join(f"{name} {percent(part / max(1, whole))}" for name, part in cycles.items())
 
 
-def _time_lines(program: DeviceProgram, what: str, call: HostCall) -> Iterator[str]:
+def _time_lines(program: DeviceProgram, unit: str, call: HostCall) -> Iterator[str]:
     """Yields the time of a run as the script calls it, and below that of the device alone."""
     if not call.is_known:
-        yield f"time          {_time(program, what)}"
+        yield f"time          {_time(program, unit)}"
         return
-    parts = dict.fromkeys((f"{duration(call.run_seconds)} a {what}", rate(call, program)))
-    runs = f"{call.runs:,} {what}s in {duration(call.seconds)}" if call.runs > 1 else f"one {what}"
+    parts = dict.fromkeys((f"{duration(call.run_seconds)} a {unit}", rate(call, program)))
+    runs = f"{call.runs:,} {unit}s in {duration(call.seconds)}" if call.runs > 1 else f"one {unit}"
     yield f"time          {', '.join(parts)}; a call from the host runs {runs}"
-    yield f"on the device {_time(program, what)}"
+    yield f"on the device {_time(program, unit)}"
 
 
 def rate(call: HostCall | Insight, program: DeviceProgram) -> str:
@@ -185,7 +185,7 @@ def rate(call: HostCall | Insight, program: DeviceProgram) -> str:
     return f"{1e6 * call.micro_batch_seconds:,.1f} us a {part}"
 
 
-def _time(program: DeviceProgram, what: str) -> str:
+def _time(program: DeviceProgram, unit: str) -> str:
     """Returns the time of a run on the device, and the samples in it."""
     speed = program.samples_per_second
     samples = ""
@@ -195,8 +195,8 @@ def _time(program: DeviceProgram, what: str) -> str:
         of_each = f" ({' x '.join(map(str, factors))})" if several else ""
         number = program.samples_per_update
         run_samples = f"{number} sample{'' if number == 1 else 's'}"
-        samples = f"; {run_samples} {_A[what]}{of_each}, {speed:,.1f} samples/s"
-    return f"{program.cycles:,} cycles a {what}, {duration(figures.seconds(program))}{samples}"
+        samples = f"; {run_samples} {_A[unit]}{of_each}, {speed:,.1f} samples/s"
+    return f"{program.cycles:,} cycles a {unit}, {duration(figures.seconds(program))}{samples}"
 
 
 def _arithmetic_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
@@ -301,6 +301,6 @@ def _ipu_row(ipu: IpuMemory) -> Row:
         f"IPU {ipu.ipu} (stage {stages})",
         kib(tiles.max(initial=0)),
         kib(tiles.mean() if tiles.size else 0.0),
-        *(kib(kinds[name].mean()) if name in kinds else "0.0" for name in _KEPT),
+        *(kib(kinds[name].mean()) if name in kinds else "0.0" for name in _LASTING),
         "fits" if over <= 0 else f"OUT OF MEMORY by {kib(over)} KiB",
     )

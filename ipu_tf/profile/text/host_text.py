@@ -25,8 +25,8 @@ def host_lines(host: HostTimeline, programs: Iterable[Program]) -> Iterator[str]
     """
     own_ns: collections.Counter[Category] = collections.Counter()
     count: collections.Counter[Category] = collections.Counter()
-    for span, own in zip(host.spans, host.own_ns.tolist(), strict=True):
-        own_ns[span.category] += own
+    for span, duration_ns in zip(host.spans, host.own_ns.tolist(), strict=True):
+        own_ns[span.category] += duration_ns
         count[span.category] += 1
     whole = max(1, sum(own_ns.values()))
     categories = [category for category in CATEGORIES if count[category]]

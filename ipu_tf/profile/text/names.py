@@ -49,12 +49,12 @@ def _equal(short_names: dict[str, str]) -> list[list[str]]:
 def _around_difference(name: str, group: Sequence[str], width: int) -> str:
     """Returns the front of a name, and what follows the place where the group differs."""
     columns = zip(*group, strict=False)
-    same = len(list(itertools.takewhile(lambda column: len(set(column)) == 1, columns)))
-    first = max(0, same - _AROUND)
+    prefix_length = len(list(itertools.takewhile(lambda column: len(set(column)) == 1, columns)))
+    first = max(0, prefix_length - _AROUND)
     room = width - 2 * len(_LEFT_OUT)
     front = name[: max(0, room // 3)]
-    rest = name[first:]
+    suffix = name[first:]
     size = room - len(front)
-    if len(rest) > size:
-        rest = rest[:size] + _LEFT_OUT
-    return front + _LEFT_OUT + rest
+    if len(suffix) > size:
+        suffix = suffix[:size] + _LEFT_OUT
+    return front + _LEFT_OUT + suffix

@@ -18,7 +18,7 @@ from ipu_tf.config.flags import poplar_flags
 if TYPE_CHECKING:
     from rich.status import Status
 
-_SHOWN: frozenset[Category] = frozenset({"trace", "hlo", "compile"})
+_CATEGORIES: frozenset[Category] = frozenset({"trace", "hlo", "compile"})
 
 _lock = threading.RLock()
 _shown_on: list[TextIO] = []
@@ -60,7 +60,7 @@ class _Lines:
         self._stream = stream
 
     def began(self, name: str, category: Category, program: str) -> None:
-        if category in _SHOWN:
+        if category in _CATEGORIES:
             with _lock:
                 self._show(f"{program}: {name}" if program else name)
 
@@ -80,15 +80,15 @@ class _Line(_Lines):
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._status: Status | None = None
-        self._open = 0
+        self._depth = 0
 
     def began(self, name: str, category: Category, program: str) -> None:
-        self._open += category in _SHOWN
+        self._depth += category in _CATEGORIES
         super().began(name, category, program)
 
     def ended(self, span: Span) -> None:
-        self._open -= span.category in _SHOWN
-        if not self._open:
+        self._depth -= span.category in _CATEGORIES
+        if not self._depth:
             self.close()
 
     def close(self) -> None:

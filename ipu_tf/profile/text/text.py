@@ -35,8 +35,8 @@ def overview_lines(programs: Sequence[Program]) -> Iterator[str]:
     if not compiled:
         return
     first = max(compiled, key=_weight)
-    which = f"'{first.name}': " if len(compiled) > 1 else ""
-    yield styled(which + verdict(first), "bold")
+    prefix = f"'{first.name}': " if len(compiled) > 1 else ""
+    yield styled(prefix + verdict(first), "bold")
     if len(compiled) > 1:
         yield ""
         header = ("programs", "cycles", "time", "samples/s", "fullest tile, KiB", "limited by")

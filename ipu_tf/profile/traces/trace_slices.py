@@ -88,8 +88,8 @@ def _link_cycles(program: DeviceProgram, slots: Sequence[schedule.Slot]) -> Sequ
     link_cycles = program.timeline.slot_link_cycles
     if len(link_cycles) == len(slots):
         return link_cycles
-    each, rest = divmod(program.timeline.link_cycles, max(1, len(slots)))
-    return [each + (number < rest) for number in range(len(slots))]
+    each, remainder = divmod(program.timeline.link_cycles, max(1, len(slots)))
+    return [each + (number < remainder) for number in range(len(slots))]
 
 
 def _pass_slices(program: DeviceProgram, work: schedule.Work, begin: int) -> Iterator[TraceSlice]:
@@ -120,10 +120,10 @@ def _add_update(program: DeviceProgram, slices_of_ipus: dict[int, Slices], begin
     """Adds the weight update: the update of an IPU's stages, at the end of its time."""
     if not program.update_cycles:
         return
-    own = dict.fromkeys(slices_of_ipus, 0)
+    own_cycles = dict.fromkeys(slices_of_ipus, 0)
     for stage in program.stages:
-        own[stage.ipu] += stage.update_cycles
-    transfer_cycles = program.update_cycles - max(own.values())
+        own_cycles[stage.ipu] += stage.update_cycles
+    transfer_cycles = program.update_cycles - max(own_cycles.values())
     for slices in slices_of_ipus.values():
         slices.append(_slice("update", "update", begin, begin + program.update_cycles))
         if transfer_cycles:

@@ -28,10 +28,10 @@ def message(number: int, *fields: bytes) -> bytes:
 
 def _varint(value: int) -> bytes:
     """Returns an integer of at most 64 bits, seven bits a byte, the low ones first."""
-    rest = value & ((1 << _BITS) - 1)
-    data = bytearray()
-    while rest > 0x7F:
-        data.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    data.append(rest)
-    return bytes(data)
+    bits = value & ((1 << _BITS) - 1)
+    encoding = bytearray()
+    while bits > 0x7F:
+        encoding.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    encoding.append(bits)
+    return bytes(encoding)
