@@ -131,12 +131,12 @@ def test_no_running_setting_is_an_error():
 
 def test_own_time_is_not_the_time_of_others(monkeypatch):
     readings = iter([(0.0, 100.0, 10.0), (4.0, 107.0, 15.0)])
-    monkeypatch.setattr(summary.OtherLoad, "_read", lambda self: next(readings))
+    monkeypatch.setattr(summary.OtherLoad, "_clock", lambda self: next(readings))
     assert summary.OtherLoad().cores() == 0.5
 
 
 def test_load_is_read_from_the_system():
-    clock, busy, own = summary.OtherLoad._read()
+    clock, busy, own = summary.OtherLoad._clock()
     assert busy > own > 0.0
     assert clock > 0.0
 
