@@ -1,5 +1,6 @@
 // IpuIndexCheck: the bounds that TensorFlow's CPU kernels check before they look something up. XLA has no such check:
 // it takes the nearest row for an index out of range, and NaN for the loss of such a label.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -44,14 +45,26 @@ class IpuIndexCheck : public tensorflow::OpKernel {
     const Tensor& indices = context->input(0);
     const auto values = indices.flat<Index>();
     const int64_t width = static_cast<int64_t>(limits_.size());
-    for (int64_t i = 0; i < values.size(); ++i) {
-      const bool in_range = values(i) >= 0 && static_cast<int64_t>(values(i)) < limits_[i % width];
-      OP_REQUIRES(context, in_range, absl::InvalidArgumentError(Message(indices, i)));
+    if (width > 1 || !AllBelow(values.data(), values.size(), limits_[0])) {
+      for (int64_t i = 0; i < values.size(); ++i) {
+        const bool in_range = values(i) >= 0 && static_cast<int64_t>(values(i)) < limits_[i % width];
+        OP_REQUIRES(context, in_range, absl::InvalidArgumentError(Message(indices, i)));
+      }
     }
     context->set_output(0, indices);
   }
 
  private:
+  // Whether all values are in [0, limit): one pass that finds no place, in vector units.
+  static bool AllBelow(const Index* values, int64_t count, int64_t limit) {
+    Index least = 0, most = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      least = std::min(least, values[i]);
+      most = std::max(most, values[i]);
+    }
+    return least >= 0 && (count == 0 || static_cast<int64_t>(most) < limit);
+  }
+
   // What the stock kernels say, and the op it is about.
   std::string Message(const Tensor& indices, int64_t bad) const {
     const auto values = indices.flat<Index>();

@@ -56,24 +56,52 @@ def _fuse_update(graph: FusionGraph, op: tf.Operation) -> None:
     weights, step = op.inputs
     if not _is_own_step(graph, weights, step):
         return
-    attributes: dict[str, tf.compat.v1.AttrValue] = {}
     if step.op.type == "IpuAdamStep":
-        op_type, inputs = "IpuAdamUpdate", [weights, *step.op.inputs]
+        after = _products_before(graph, op, weights)
+        count = tf.compat.v1.AttrValue(i=len(after))
+        inputs = [weights, *step.op.inputs, *after]
+        graph.fuse([op.outputs[0]], "IpuAdamUpdate", op, inputs, N=count)
     elif step.op.type == "Mul":
-        gradient, rate = _with_scalar_last(step.op)
-        if rate.shape.rank != 0 or gradient.shape != weights.shape:
-            return
-        product = gradient.op
-        if _is_plain_product(product) and graph.only_use(gradient) is not None:
-            op_type, inputs = "IpuMatMulUpdate", [*product.inputs, weights, rate]
-            attributes = attributes_of(product)
-        else:
-            op_type, inputs = "IpuScaledUpdate", [weights, gradient, rate]
-    else:
-        return
+        _fuse_descent(graph, op, weights, *_with_scalar_last(step.op))
+
+
+def fuse_momentum(graph: FusionGraph, op: tf.Operation) -> bool:
+    """Fuses the assignment of `-gradient * rate + velocity`; returns whether it is one.
+
+    Args:
+        graph: The graph.
+        op: An op of type AddV2.
+    """
+    step, velocity = op.inputs
+    use = graph.only_use(op.outputs[0])
+    if use is None or use.op.type != _ASSIGNMENT or not _is_own_step(graph, velocity, step):
+        return False
+    if step.op.type != "Mul":
+        return False
+    negative, rate = _with_scalar_last(step.op)
+    if negative.op.type != "Neg" or graph.only_use(negative) is None:
+        return False
+    return _fuse_descent(graph, op, velocity, negative.op.inputs[0], rate)
+
+
+def _fuse_descent(
+    graph: FusionGraph,
+    op: tf.Operation,
+    weights: tf.Tensor,
+    gradient: tf.Tensor,
+    rate: tf.Tensor,
+) -> bool:
+    """Fuses weights less a gradient times a scalar; returns whether it is one."""
+    if rate.shape.rank != 0 or gradient.shape != weights.shape:
+        return False
     after = _products_before(graph, op, weights)
-    attributes["N"] = tf.compat.v1.AttrValue(i=len(after))
+    attributes = {"N": tf.compat.v1.AttrValue(i=len(after))}
+    op_type, inputs = "IpuScaledUpdate", [weights, gradient, rate]
+    if _is_plain_product(gradient.op) and graph.only_use(gradient) is not None:
+        op_type, inputs = "IpuMatMulUpdate", [*gradient.op.inputs, weights, rate]
+        attributes |= attributes_of(gradient.op)
     graph.fuse([op.outputs[0]], op_type, op, [*inputs, *after], **attributes)
+    return True
 
 
 def _products_before(

@@ -68,6 +68,14 @@ def descent_by_transposed(variables, x, dy, rate):
     variables[0].assign_sub(rate * tf.matmul(x, dy, transpose_b=True))
 
 
+def momentum(variables, gradient, rate):
+    variables[0].assign(-gradient * rate + variables[0] * 0.9)
+
+
+def momentum_by_product(variables, x, dy, rate):
+    variables[0].assign(-tf.matmul(x, dy, transpose_a=True) * rate + variables[0] * 0.9)
+
+
 def updated(strategy, update, shape, operands):
     """Returns the variables after three updates, and the types of the ops that are read."""
     variables = [tf.Variable(abs(normals(seed, shape)) + 1) for seed in range(3)]
@@ -92,6 +100,8 @@ UPDATE_CASES = [
     (descent_by_product, (100, 90), [(64, 100), (64, 90)], {"IpuMatMulUpdate"}),
     (descent_by_product, (33, 45), [(2100, 33), (2100, 45)], {"IpuMatMulUpdate"}),
     (descent_by_transposed, (70, 41), [(70, 20), (41, 20)], {"IpuMatMulUpdate"}),
+    (momentum, (5, 7), [(5, 7)], {"IpuScaledUpdate"}),
+    (momentum_by_product, (5, 7), [(3, 5), (3, 7)], {"IpuMatMulUpdate"}),
 ]
 
 
