@@ -147,7 +147,7 @@ def estimate(
                     trainable(keras_model, ours=keras_model is not model)
                 )
 
-            def trace_whole(samples: int, specs: Any) -> None:
+            def trace_batch(samples: int, specs: Any) -> None:
                 if training:
                     data = training_data(keras_model, specs, targets, samples if batched else None)
                     DeviceStep(strategy, adapter_of(keras_model), accumulation).trace(data)
@@ -156,7 +156,7 @@ def estimate(
                     _trace(strategy, keras_model.predict_step, (specs,))
 
             def trace(samples: int, specs: Any) -> None:
-                whole = functools.partial(trace_whole, samples, specs)
+                whole = functools.partial(trace_batch, samples, specs)
                 trace_equal_blocks_once(keras_model, whole, training=training)
 
             def retrace(samples: int) -> None:
@@ -199,9 +199,9 @@ def _with_insights(
         if derives and len(steps) == 1:
             with contextlib.suppress(NotInferable, PlanDoesNotFit):
                 return resized(steps[0], samples)
-        with device_programs.capturing() as found:
+        with device_programs.capturing() as devices:
             trace(samples)
-        return found[0]
+        return devices[0]
 
     at = at_batch_size if trace is not None else None
     with_batches = _with_sources(report, at).with_insights(all_changes=all_changes)

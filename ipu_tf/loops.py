@@ -47,7 +47,7 @@ def repeat(
     """
     del use_while_v1
     body = converted_like_caller(body)
-    limit = _ended(n)
+    limit = _end(n)
     return _loop(lambda index, *_: index < limit, body, _tensors(inputs), infeed_queue, None)
 
 
@@ -84,7 +84,7 @@ def while_loop(
     _check_arguments("condition", condition, tensors, (), {})
     most = trial.step_limit()
     if most is not None:
-        maximum_iterations = _limited(most if maximum_iterations is None else maximum_iterations)
+        maximum_iterations = _trip_count(most if maximum_iterations is None else maximum_iterations)
     return _loop(
         lambda _, *values: condition(*values), body, tensors, infeed_queue, maximum_iterations
     )
@@ -115,28 +115,28 @@ def _loop(
     return results[0] if len(results) == 1 else results
 
 
-def _ended(iterations: int | tf.Tensor) -> tf.Tensor:
+def _end(iterations: int | tf.Tensor) -> tf.Tensor:
     """Returns the iterations of `repeat`; those of a program get their limit with their body."""
     if trial.step_limit() is None or hooks.active() is None:
-        return _limited(iterations)
-    known = tf.get_static_value(tf.convert_to_tensor(iterations, tf.int32))
-    if known is None:
+        return _trip_count(iterations)
+    number = tf.get_static_value(tf.convert_to_tensor(iterations, tf.int32))
+    if number is None:
         return tf.identity(iterations, name=trial_loops.ITERATIONS)
-    return tf.constant(int(known), tf.int32, name=trial_loops.ITERATIONS)
+    return tf.constant(int(number), tf.int32, name=trial_loops.ITERATIONS)
 
 
-def _limited(iterations: int | tf.Tensor) -> tf.Tensor:
+def _trip_count(iterations: int | tf.Tensor) -> tf.Tensor:
     """Returns the iterations of a loop, fewer while a script is tried out."""
     most = trial.step_limit()
     if most is None:
         return tf.convert_to_tensor(iterations, tf.int32)
-    known = tf.get_static_value(tf.convert_to_tensor(iterations, tf.int32))
-    if known is None:
+    number = tf.get_static_value(tf.convert_to_tensor(iterations, tf.int32))
+    if number is None:
         return tf.minimum(iterations, most)
-    limited = trial.limited_steps(int(known))
-    if limited < known:
-        trial.note_cut(_LOG, f"A loop runs {limited} of {known} iterations", most)
-    return tf.constant(limited, tf.int32)
+    steps = trial.limited_steps(int(number))
+    if steps < number:
+        trial.note_cut(_LOG, f"A loop runs {steps} of {number} iterations", most)
+    return tf.constant(steps, tf.int32)
 
 
 def _tensors(inputs: Any) -> list[tf.Tensor]:

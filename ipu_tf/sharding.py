@@ -33,11 +33,11 @@ def get_shard_from_colocation(op: tf.Operation) -> int | None:
         if name == op.name:
             continue
         try:
-            found = get_sharding(op.graph.get_operation_by_name(name))
+            ops = get_sharding(op.graph.get_operation_by_name(name))
         except KeyError:  # It is in another graph.
             continue
-        if found is not None:
-            return found
+        if ops is not None:
+            return ops
     return None
 
 
@@ -47,17 +47,17 @@ def dependencies(roots: Iterable[tf.Tensor]) -> list[tf.Operation]:
     Args:
         roots: Operations or tensors.
     """
-    found: dict[str, tf.Operation] = {}
+    ops: dict[str, tf.Operation] = {}
     worklist = [(getattr(root, "op", root), False) for root in roots]
     while worklist:
         op, is_done = worklist.pop()
         if is_done:
-            found.setdefault(op.name, op)
-        elif op.name not in found:
+            ops.setdefault(op.name, op)
+        elif op.name not in ops:
             worklist.append((op, True))
             worklist += [(tensor.op, False) for tensor in op.inputs]
             worklist += [(control, False) for control in op.control_inputs]
-    return list(found.values())
+    return list(ops.values())
 
 
 def propagate_sharding(g: tf.Graph) -> None:

@@ -80,13 +80,13 @@ def _tables(names: list[NameState]) -> str:
 
 def _module(name: NameState) -> str:
     """Returns the first words of the name: those of its module."""
-    parts = name.listed.name.split(".")
+    parts = name.vendor_name.name.split(".")
     length = next((n for n, part in enumerate(parts) if part != part.lower()), len(parts) - 1)
     return ".".join(parts[: max(length, 1)])
 
 
 def _counts(names: list[NameState]) -> str:
-    states_of = Counter((name.state, name.listed.priority) for name in names)
+    states_of = Counter((name.state, name.vendor_name.priority) for name in names)
     rows = (
         (state.value, *(str(states_of[state, priority]) for priority in "ABC"), str(total))
         for state in State
@@ -98,7 +98,7 @@ def _counts(names: list[NameState]) -> str:
 
 def _section(module: str, names: tuple[NameState, ...]) -> str:
     rows = (
-        (f"`{name.listed.name.removeprefix(module + '.')}`", name.state.value, name.why)
+        (f"`{name.vendor_name.name.removeprefix(module + '.')}`", name.state.value, name.why)
         for name in names
     )
     return f"\n### {module}\n\n{table(('name', 'state', 'why, and what to do'), rows)}"

@@ -42,12 +42,12 @@ class NameState:
     """The state of a name.
 
     Attributes:
-        listed: The name in the interface.
+        vendor_name: The name in the interface.
         state: Its effect here.
         why: Why it does not work, and the way out; empty where it works.
     """
 
-    listed: VendorName
+    vendor_name: VendorName
     state: State
     why: str = ""
 
@@ -67,14 +67,14 @@ def states() -> list[NameState]:
 def _state(entry: VendorName, effects: Mapping[str, str]) -> NameState:
     if entry.kind == "option":
         if effects[entry.name.removeprefix(_OPTIONS)]:
-            return NameState(listed=entry, state=State.WORKS)
-        return NameState(listed=entry, state=State.WITHOUT_EFFECT, why="See the options.")
+            return NameState(vendor_name=entry, state=State.WORKS)
+        return NameState(vendor_name=entry, state=State.WITHOUT_EFFECT, why="See the options.")
     if isinstance(looked_up(entry.name), Missing):
-        return NameState(listed=entry, state=State.RAISES, why=f"{reason(entry.name)}.")
+        return NameState(vendor_name=entry, state=State.RAISES, why=f"{reason(entry.name)}.")
     if entry.name in WITHOUT_EFFECT:
         why = WITHOUT_EFFECT[entry.name]
-        return NameState(listed=entry, state=State.WITHOUT_EFFECT, why=why)
-    return NameState(listed=entry, state=State.WORKS)
+        return NameState(vendor_name=entry, state=State.WITHOUT_EFFECT, why=why)
+    return NameState(vendor_name=entry, state=State.WORKS)
 
 
 def looked_up(name: str) -> object:

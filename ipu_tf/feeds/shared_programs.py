@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
+class _Replicas:
     """The replicas that a program enqueues for, their count, and those that run as one batch."""
 
     replicas: tuple[int, ...]
@@ -26,7 +26,7 @@ class _Shared:
     group: int = 1
 
 
-_SHARED: ContextVar[_Shared | None] = ContextVar("ipu_tf.shared_program", default=None)
+_SHARED: ContextVar[_Replicas | None] = ContextVar("ipu_tf.shared_program", default=None)
 _MEMBER: ContextVar[int | None] = ContextVar("ipu_tf.member", default=None)
 
 
@@ -37,12 +37,12 @@ def taking_turns(count: int, group: int = 1) -> contextlib.AbstractContextManage
         count: Number of replicas.
         group: Number of replicas that run as one batch.
     """
-    return _set(_SHARED, _Shared((_TAKING_TURNS,), count, group))
+    return _set(_SHARED, _Replicas((_TAKING_TURNS,), count, group))
 
 
 def of_all_replicas(count: int) -> contextlib.AbstractContextManager[None]:
     """Marks enclosed traces as those of a program that runs once, for all replicas."""
-    return _set(_SHARED, _Shared(tuple(range(count)), count))
+    return _set(_SHARED, _Replicas(tuple(range(count)), count))
 
 
 def of_member(number: int) -> contextlib.AbstractContextManager[None]:

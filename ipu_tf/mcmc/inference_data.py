@@ -39,9 +39,9 @@ def to_arviz(
         ValueError: An array has too few axes, or its chains differ from those of others.
     """
     arviz = _arviz()
-    groups = {"posterior": _grouped(_by_name(states), chain_ndims)}
+    groups = {"posterior": _chains_by_name(_by_name(states), chain_ndims)}
     if sample_stats is not None:
-        groups["sample_stats"] = _grouped(dict(sample_stats), chain_ndims)
+        groups["sample_stats"] = _chains_by_name(dict(sample_stats), chain_ndims)
     _check_sizes({f"{group}.{name}": a for group in groups for name, a in groups[group].items()})
     if hasattr(arviz, "InferenceData"):
         return arviz.from_dict(**groups)
@@ -68,7 +68,7 @@ def _by_name(states: Any) -> dict[str, Any]:
     return {"x": states}
 
 
-def _grouped(arrays: Mapping[str, Any], chain_ndims: int) -> dict[str, NDArray[Any]]:
+def _chains_by_name(arrays: Mapping[str, Any], chain_ndims: int) -> dict[str, NDArray[Any]]:
     """Returns arrays, [draw, chains..., ...], as [chain, draw, ...]."""
     return {name: _chains_first(name, np.asarray(a), chain_ndims) for name, a in arrays.items()}
 

@@ -160,7 +160,7 @@ def precompiled_user_op(
         call=call,
         gradient_attributes=gradient_attributes or "",
         separate_gradients=separate_gradients,
-        wanted=tuple(_gradient_inputs(face, inputs_with_gradients, len(tensors))),
+        gradient_inputs=tuple(_gradient_inputs(face, inputs_with_gradients, len(tensors))),
     )
     return [result for result in user_op.user_op(op, tensors, specs) if result is not None]
 

@@ -223,7 +223,7 @@ class _PopnnRNN(tf.Module):
             outputs, after = rnn_cells.run(
                 self._cell(), inputs, states, lengths=lengths, attention=attention
             )
-        return (outputs, self._packed(after)) if self._return_state else outputs
+        return (outputs, self._state_of(after)) if self._return_state else outputs
 
     def _weights(self) -> Weights:
         kernel = tf.convert_to_tensor(self.kernel)
@@ -241,7 +241,7 @@ class _PopnnRNN(tf.Module):
             return (tf.zeros([batch, self._units], self._dtype),)
         return (tf.convert_to_tensor(initial_state, self._dtype),)
 
-    def _packed(self, states: rnn_cells.States) -> Any:
+    def _state_of(self, states: rnn_cells.States) -> Any:
         return states[0]
 
 
@@ -277,7 +277,7 @@ class PopnnLSTM(_PopnnRNN):
         cell, outputs = (tf.convert_to_tensor(state, self._dtype) for state in initial_state)
         return cell, outputs
 
-    def _packed(self, states: rnn_cells.States) -> LSTMStateTuple:
+    def _state_of(self, states: rnn_cells.States) -> LSTMStateTuple:
         return LSTMStateTuple(*states)
 
 

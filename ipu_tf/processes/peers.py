@@ -17,7 +17,7 @@ from ipu_tf.processes.limits import HEARTBEAT, WAIT, Limits
 _CONTROL, _DATA = 1, 2
 """Tags of messages."""
 
-_CALL, _ALIVE, _END, _LEFT = b"C", b"A", b"E", b"L"
+_CALL, _ALIVE, _END, _LEAVE = b"C", b"A", b"E", b"L"
 """Kinds of control messages, their first byte: a call, a sign of life, the end of all calls and its
 reason, and the end of the process."""
 
@@ -119,7 +119,7 @@ class Peers:
                 self._calls[peer].append((CollectiveCall.of(packed), own))
             elif message[:1] == _END:
                 self._ends.setdefault(peer, message[1:].decode())
-            elif message[:1] == _LEFT:
+            elif message[:1] == _LEAVE:
                 self._leavers.add(peer)
 
     def end(self, reason: str) -> None:
@@ -131,7 +131,7 @@ class Peers:
     def leave(self, reason: str) -> None:
         """Ends MPI when the others end, too; if this process has failed, ends them soon after."""
         self.end(reason)
-        self._tell(_LEFT)
+        self._tell(_LEAVE)
         start = time.monotonic()
         while len(self._leavers) < len(self._peers) or self._sends:
             is_late = time.monotonic() - start > self._limits.farewell_seconds

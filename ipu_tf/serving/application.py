@@ -52,7 +52,7 @@ class Application:
             pairs = (feeds.outfeed, self._outfeed.number), (feeds.infeed, self._infeed.number)
             numbers = {old: number for old, number in pairs if old is not None}
             application_graph.replace_numbers(folder, numbers)
-            self._loaded = tf.saved_model.load(str(folder))
+            self._program_file = tf.saved_model.load(str(folder))
         self.start_inputs = tuple(InputDescription.of(**one) for one in description["start_inputs"])
         self.inputs = tuple(
             InputDescription(name=f"input_{number}", shape=spec.shape, dtype=spec.dtype)
@@ -74,11 +74,11 @@ class Application:
         Returns:
             The results of a program without feeds.
         """
-        parameters = list(self._loaded.parameters)
+        parameters = list(self._program_file.parameters)
         arguments = list(inputs[: len(inputs) - len(parameters)])
         for variable, value in zip(parameters, inputs[len(arguments) :], strict=True):
             variable.assign(value)
-        program, strategy = self._loaded.program, strategy_in_force(self._strategy)
+        program, strategy = self._program_file.program, strategy_in_force(self._strategy)
 
         @tf.function
         def application(*values: tf.Tensor) -> Any:

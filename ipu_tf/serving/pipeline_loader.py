@@ -78,5 +78,5 @@ class LoadedPipeline(Predictor):
 
 
 @deployments.register
-def _of_loaded(owner: LoadedPipeline, function: str) -> Deployment | None:
+def _deployment_of(owner: LoadedPipeline, function: str) -> Deployment | None:
     return owner.deployment() if function == "predict_step" else None

@@ -64,12 +64,12 @@ class ModelParams:
     options: Mapping[str, object] = field(default_factory=dict)
 
 
-_KNOWN = (
+_NAMES = (
     "network", "training", "ipus", "micro_batch", "accumulation", "replicas", "stages",
     "checkpoints", "recompute", "partials", "optimizer", "availableMemoryProportion",
     "num_io_tiles", "offload_weight_update_variables", "replicated_optimizer_state_sharding",
 )  # fmt: skip
-_OFFLOAD = _KNOWN[-2:]
+_OFFLOAD = _NAMES[-2:]
 """Flags that place the optimizer's state, named after options of pipelines."""
 
 
@@ -83,7 +83,7 @@ def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> Model
     Raises:
         CannotPredict: A parameter is unknown, is missing, or has no such value.
     """
-    names = [*_KNOWN, *(name for name in network_options if name != "placement")]
+    names = [*_NAMES, *(name for name in network_options if name != "placement")]
     unknown = [name for name in record.params if name not in names]
     if unknown:
         raise CannotPredict(
@@ -107,7 +107,7 @@ def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> Model
         num_io_tiles=whole(record, "num_io_tiles") if "num_io_tiles" in record.params else 0,
         offload={name: _flag(record, name) for name in _OFFLOAD if name in record.params},
         options={
-            name: record.params[name] for name in names[len(_KNOWN) :] if name in record.params
+            name: record.params[name] for name in names[len(_NAMES) :] if name in record.params
         },
     )
 

@@ -21,13 +21,13 @@ def test_the_page_is_up_to_date():
 
 def test_every_name_has_a_state_and_names_that_do_not_work_say_why():
     found = states()
-    assert [name.listed for name in found] == list(vendor_api().values())
+    assert [name.vendor_name for name in found] == list(vendor_api().values())
     for name in found:
-        assert bool(name.why) == (name.state is not State.WORKS), name.listed.name
+        assert bool(name.why) == (name.state is not State.WORKS), name.vendor_name.name
 
 
 def test_every_reason_is_of_a_name_that_does_not_exist():
-    raising = [name.listed.name for name in states() if name.state is State.RAISES]
+    raising = [name.vendor_name.name for name in states() if name.state is State.RAISES]
     for begin in missing.REASONS:
         assert any(name == begin or name.startswith(f"{begin}.") for name in raising), begin
 

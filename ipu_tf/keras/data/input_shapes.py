@@ -41,7 +41,7 @@ def with_shapes(
                 f"Model '{model.name}' has no input '{name}'. Its inputs are {', '.join(inputs)}. "
                 f"Received: input_shapes={shapes!r}."
             )
-        specs[name] = _checked(shape, inputs[name], batch_size, f"Model '{model.name}', '{name}'")
+        specs[name] = _sizes_of(shape, inputs[name], batch_size, f"Model '{model.name}', '{name}'")
     return specs
 
 
@@ -56,7 +56,7 @@ def _by_name(model: GraphModel, shapes: Shapes, names: Sequence[str]) -> Mapping
     return {names[0]: shapes}
 
 
-def _checked(
+def _sizes_of(
     shape: Any, declared: tuple[int | None, ...], batch_size: int, where: str
 ) -> tuple[int | None, ...]:
     is_shape = isinstance(shape, Sequence) and not isinstance(shape, str)

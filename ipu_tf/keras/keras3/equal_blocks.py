@@ -212,9 +212,9 @@ def _longest_run(model: KerasFunctional, calls: Sequence[KerasNode]) -> Function
     for length in range(1, len(calls) // (TRACED + _LEAST_COPIES) + 1):
         for begin, end in _equal_runs(comparison, length):
             count = (end - begin) // length
-            saved = (count - TRACED) * length
-            if count >= TRACED + _LEAST_COPIES and saved > most:
-                most = saved
+            gain = (count - TRACED) * length
+            if count >= TRACED + _LEAST_COPIES and gain > most:
+                most = gain
                 best = FunctionalBlocks(
                     model=model, calls=calls, first=begin, length=length, count=count
                 )

@@ -49,7 +49,7 @@ def _on_ipu(name: str) -> Callable[..., object]:
     return call
 
 
-def _marked(name: str) -> Callable[..., object]:
+def _with_files(name: str) -> Callable[..., object]:
     """Returns Keras' method of that name as a span of the host timeline."""
 
     @functools.wraps(getattr(keras.Model, name))
@@ -81,8 +81,8 @@ class KerasHooks(IPUExtensions, keras.Model):
     test_on_batch = _on_ipu("test_on_batch")
     predict_on_batch = _on_ipu("predict_on_batch")
 
-    load_weights = _marked("load_weights")
-    export = _marked("export")
+    load_weights = _with_files("load_weights")
+    export = _with_files("export")
 
     @functools.wraps(keras.Model.save_weights)
     def save_weights(

@@ -80,10 +80,10 @@ class _BeginsEverywhere:
         updates = int(getattr(model.optimizer, "iterations", 0))
         difference = first_difference(updates, name=f"weight updates of {model.name}")
         if difference is not None:
-            first, other, others = difference
+            first, other, other_updates = difference
             raise ValueError(
                 f"`fit` of model '{model.name}' begins after {first} weight updates in "
-                f"instance 0, and after {others} in instance {other}: they continue "
+                f"instance 0, and after {other_updates} in instance {other}: they continue "
                 "different runs. Give BackupAndRestore, and what loads weights, to all instances, "
                 "with a folder that all hosts share."
             )

@@ -19,7 +19,7 @@ from ipu_tf.keras.steps.overrides import SWITCH_OFF
 
 
 @dataclass(slots=True)
-class _Held:
+class _Updates:
     """The updates that optimizers were asked for.
 
     Attributes:
@@ -47,7 +47,7 @@ def gradients_of_own_step(
         RuntimeError: The step does not update weights once, by the optimizer of the model.
     """
     compiled = step_scopes.optimizer_of(model)
-    updates = _Held()
+    updates = _Updates()
 
     def holding(optimizer: OptimizerAdapter) -> contextlib.AbstractContextManager[None]:
         def hold(pairs: Sequence[tuple[Gradient, Weight]]) -> None:

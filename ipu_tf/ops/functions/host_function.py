@@ -37,7 +37,7 @@ class HostFunction:
 
     def check(self) -> None:
         """Raises an error if the library cannot be loaded, or lacks the function."""
-        self._loaded()
+        self._function()
 
     def outputs(
         self, tensors: Sequence[tf.Tensor], specs: Sequence[tf.TensorSpec]
@@ -64,10 +64,10 @@ class HostFunction:
         sizes = (ctypes.c_uint32 * len(data))(*(each.size for each in data))
         arguments = [_vector(pointers), _vector(sizes), _vector(targets)]
         texts = [_string(self.attributes), _string(self.operation)]
-        self._loaded()(*map(ctypes.byref, (*arguments, *texts)))
+        self._function()(*map(ctypes.byref, (*arguments, *texts)))
         return outputs
 
-    def _loaded(self) -> Any:
+    def _function(self) -> Any:
         try:
             library = _library(os.path.abspath(self.path))
         except OSError as error:

@@ -87,7 +87,7 @@ def expand(node: NodeDef) -> tuple[list[NodeDef], list[str]]:
     ]
 
 
-def _biased(product: str) -> Expand:
+def _with_bias(product: str) -> Expand:
     def expand_biased(chain: Chain) -> Sequence[str]:
         *operands, bias = chain.inputs
         result = chain.add("BiasAdd", chain.add(product, *operands), bias)
@@ -246,7 +246,7 @@ def _layer_norm(chain: Chain) -> Sequence[str]:
     x, gamma, beta, epsilon = chain.inputs
     axes = _last(chain)
     mean = chain.add("Mean", x, axes, keep_dims=True)
-    squares = chain.add("SquaredDifference", x, _stopped(chain, mean))
+    squares = chain.add("SquaredDifference", x, _stop_gradient(chain, mean))
     variance = chain.add("Mean", squares, axes, keep_dims=True)
     inverse = chain.add("Rsqrt", chain.add("AddV2", variance, epsilon))
     slope = chain.add("Mul", inverse, gamma)
@@ -264,7 +264,7 @@ def _layer_norm_gradient(chain: Chain) -> Sequence[str]:
     scaled = chain.add("Mul", dy, gamma)
     dot = chain.add("Mean", chain.add("Mul", scaled, distance), axes, keep_dims=True)
     cube = chain.add("Mul", chain.add("Square", inverse), inverse)
-    deviation = chain.add("Sub", x, _stopped(chain, mean))
+    deviation = chain.add("Sub", x, _stop_gradient(chain, mean))
     by_variance = chain.add("Mul", deviation, chain.add("Mul", dot, cube))
     share = chain.add("Mean", scaled, axes, keep_dims=True)
     by_mean = chain.add("Mul", chain.add("Sub", scaled, share), inverse)
@@ -276,7 +276,7 @@ def _layer_norm_gradient(chain: Chain) -> Sequence[str]:
     return [dx, *(chain.add("Reshape", sum_, shape, Tshape=tf.int32) for sum_ in sums)]
 
 
-def _stopped(chain: Chain, mean: str) -> str:
+def _stop_gradient(chain: Chain, mean: str) -> str:
     return chain.add("StopGradient", mean) if chain.attribute("stops").b else mean
 
 
@@ -360,8 +360,8 @@ _GATHER = {"Tparams": tf.float32, "Tindices": tf.int32, "Taxis": tf.int32}
 
 JOINED: Mapping[str, Expand] = MappingProxyType(
     {
-        "IpuConv2DBias": _biased("Conv2D"),
-        "IpuMatMulBias": _biased("MatMul"),
+        "IpuConv2DBias": _with_bias("Conv2D"),
+        "IpuMatMulBias": _with_bias("MatMul"),
         "IpuTransposedMatMul": _transposed_matmul,
         "IpuMatMulUpdate": _product_update,
         "IpuConv2DBackpropFilterWithBias": _filter_and_bias_gradients,

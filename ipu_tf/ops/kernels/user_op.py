@@ -43,13 +43,13 @@ class DifferentiableUserOp:
         call: The forward op, or one of its gradients.
         gradient_attributes: Text that the function of the gradient gets.
         separate_gradients: Whether that is called once for each input.
-        wanted: Numbers of the inputs that have a gradient.
+        gradient_inputs: Numbers of the inputs that have a gradient.
     """
 
     call: UserOpCall
     gradient_attributes: str = ""
     separate_gradients: bool = False
-    wanted: tuple[int, ...] = ()
+    gradient_inputs: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -132,11 +132,11 @@ def _program(
         target=device.target,
         forward_outputs=forward_outputs,
     )
-    return _built(shapes, device.isolate_custom_ops)
+    return _build(shapes, device.isolate_custom_ops)
 
 
 @functools.cache
-def _built(op: UserOpShapes, isolated: bool) -> UserProgram:
+def _build(op: UserOpShapes, isolated: bool) -> UserProgram:
     return user_ops.build(op, isolated=isolated)
 
 
@@ -214,6 +214,6 @@ def _gradient(op: tf.Operation, *upstream: tf.Tensor | None) -> list[tf.Tensor |
 def _groups(op: DifferentiableUserOp) -> Iterator[tuple[int, ...]]:
     """Yields the inputs whose gradients one call makes."""
     if op.separate_gradients:
-        yield from ((index,) for index in op.wanted)
-    elif op.wanted:
-        yield op.wanted
+        yield from ((index,) for index in op.gradient_inputs)
+    elif op.gradient_inputs:
+        yield op.gradient_inputs

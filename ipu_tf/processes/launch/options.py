@@ -163,7 +163,7 @@ def launch_options(parsed: argparse.Namespace) -> LaunchOptions:
     """
     values = _options_of(parsed)
     if parsed.import_config is not None:
-        values = _options_of(_imported(parsed.import_config)) | values
+        values = _options_of(_options_in_file(parsed.import_config)) | values
     if parsed.export_config is not None:
         _export(parsed.export_config, values)
     hosts: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ def _options_of(parsed: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _imported(path: Path) -> argparse.Namespace:
+def _options_in_file(path: Path) -> argparse.Namespace:
     """Returns the options that a file keeps, as a command line would give them."""
     try:
         values = json.loads(path.read_text())

@@ -328,11 +328,11 @@ class ReplayLog:
         handled: int | None = None,
         xla_random: bool = False,
     ) -> None:
-        self._found, self._name = program.nonfinite, program.name
+        self._findings, self._name = program.nonfinite, program.name
         self._places = places
         self._layers = layers
         self._updates = updates
-        self._handled = handled
+        self._handled_count = handled
         self._is_replicated = replica_context.num_replicas() > 1
         self._replays: dict[int, ReplayedRun] = {}
         self.scale, self.has_scale = scale, scale is not None
@@ -378,14 +378,14 @@ class ReplayLog:
         return ValueHistory(checks)
 
     def _end(self, run: ReplayedRun, values: Sequence[NDArray[Any]]) -> None:
-        is_handled = self._handled is not None
-        results = values[self._handled : len(self.results)] if is_handled else ()
+        is_handled = self._handled_count is not None
+        results = values[self._handled_count : len(self.results)] if is_handled else ()
         if not all(np.isfinite(value).all() for value in results):
             return  # The log of the results has it.
         cause = run.history.cause(*(self._sources(values, bad) for bad in (np.isnan, np.isinf)))
         if cause is None and (is_handled or not any(one.nans for one in run.outside)):
             return  # The infinities were constants of the program.
-        if run.outside and not all(one.is_harmless for one in self._found):
+        if run.outside and not all(one.is_harmless for one in self._findings):
             return  # A consequence of what was found before.
         if cause is None:
             report = NonFinite(
@@ -394,15 +394,15 @@ class ReplayLog:
                 fault="from outside",
                 operands=run.outside,
             )
-        elif cause.found.fault == "from outside" and cause.found.checked.op_type == _COLLECTIVE:
+        elif cause.finding.fault == "from outside" and cause.finding.checked.op_type == _COLLECTIVE:
             return  # Another replica has the cause.
         else:
             report = self._of(cause, run)
-        if not any((one.op, one.run) == (report.op, report.run) for one in self._found):
+        if not any((one.op, one.run) == (report.op, report.run) for one in self._findings):
             self._add(report)  # No other replica had the same.
 
     def _add(self, report: NonFinite) -> None:
-        self._found.append(report)
+        self._findings.append(report)
         _LOG.warning("%s", report)
 
     def _sources(self, values: Sequence[NDArray[Any]], is_bad: Any) -> frozenset[int]:
@@ -452,7 +452,7 @@ class ReplayLog:
         return {} if place is None else dataclasses.asdict(place)
 
     def _of(self, cause: Cause, run: ReplayedRun) -> NonFinite:
-        cause_event, later = cause.found, cause.made_nan
+        cause_event, later = cause.finding, cause.made_nan
         name, nan_op = cause_event.checked.name, "" if later is None else later.checked.name
         wrong = next(one for one in cause_event.results if one.nans or one.infinities)
         return NonFinite(
@@ -468,7 +468,7 @@ class ReplayLog:
             around=cause_event.around,
             nan_op=nan_op,
             nan_layer=self._layers.layer_or_scope(nan_op),
-            handled=self._handled is not None,
+            handled=self._handled_count is not None,
             loss_scale=run.loss_scale,
             **self._place(cause_event.checked, wrong.shape, cause_event.position),
         )

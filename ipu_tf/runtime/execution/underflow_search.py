@@ -76,7 +76,7 @@ class UnderflowLog(ReplayLog):
 
     def is_seeking(self) -> NDArray[np.bool_]:
         """Returns whether none was found so far."""
-        return np.array(not any(one.fault == "underflow" for one in self._found))
+        return np.array(not any(one.fault == "underflow" for one in self._findings))
 
     def _new_history(self, checks: FunctionChecks) -> ValueHistory:
         return _GradientHistory(checks)

@@ -56,11 +56,11 @@ class LoopMark:
     """A place in a loop.
 
     Attributes:
-        what: Whether a loop begins, an iteration of the loop that began last, or the loop ends.
+        event: Whether a loop begins, an iteration of the loop that began last, or the loop ends.
         loop: Name of the loop.
     """
 
-    what: Literal["enter", "iteration", "leave"]
+    event: Literal["enter", "iteration", "leave"]
     loop: str = ""
 
 
@@ -99,7 +99,7 @@ class FunctionChecks:
         self._names = dict(names)
         self._name_of = name_of
         self._xla_random = xla_random
-        self._jitted: set[str] = set()
+        self._xla_functions: set[str] = set()
         self._bodies: set[str] = set()
         self._entries: list[Entry] = []
         self.flow = ValueFlow()
@@ -122,7 +122,7 @@ class FunctionChecks:
         numbers: dict[str, int] = {}
         last = ""
         if name in self._bodies:
-            last = self._mark(definition, "iteration", LoopMark(what="iteration"), after="")
+            last = self._mark(definition, "iteration", LoopMark(event="iteration"), after="")
         for node in list(_in_order(definition)):
             node.op = _STATEFUL.get(node.op, node.op)
             variables = [
@@ -157,13 +157,15 @@ class FunctionChecks:
         """Lets the graph run what XLA does; returns the nodes that draw XLA's random numbers."""
         draws: set[str] = set()
         name = definition.signature.name
-        is_jitted = self._xla_random or name in self._jitted or XLA_MUST_COMPILE in definition.attr
+        is_jitted = (
+            self._xla_random or name in self._xla_functions or XLA_MUST_COMPILE in definition.attr
+        )
         definition.attr.pop(XLA_MUST_COMPILE, None)
         for node in list(definition.node_def):
             if node.op in CALLS:
                 if is_jitted or XLA_MUST_COMPILE in node.attr:
                     callees = [f.name for v in node.attr.values() for f in functions_of(v)]
-                    self._jitted |= {self._name_of(one) for one in callees}
+                    self._xla_functions |= {self._name_of(one) for one in callees}
                 node.attr.pop(XLA_MUST_COMPILE, None)
             elif is_jitted and node.op in RANDOM:
                 self._draw_by_xla(definition, node)
@@ -193,9 +195,9 @@ class FunctionChecks:
         """Makes a loop run one iteration at a time, between marks; returns the second."""
         node.attr["parallel_iterations"].i = 1
         self._bodies.add(self._name_of(node.attr["body"].func.name))
-        enter = LoopMark(what="enter", loop=node.name)
+        enter = LoopMark(event="enter", loop=node.name)
         _run_after(node, self._mark(definition, f"{node.name}/enter", enter, after=after))
-        leave = LoopMark(what="leave", loop=node.name)
+        leave = LoopMark(event="leave", loop=node.name)
         return self._mark(definition, f"{node.name}/leave", leave, after=node.name)
 
     def _mark(self, definition: Any, name: str, mark: LoopMark, *, after: str) -> str:

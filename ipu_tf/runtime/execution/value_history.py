@@ -25,7 +25,7 @@ class Event:
         infinity: Whether there is an infinity among them.
         nans_of: The operands, by number, that its NaN come from.
         infinities_of: The operands that its infinities come from, or, of NaN of no NaN, those.
-        found: What is wrong with it, None if its operands explain it.
+        finding: What is wrong with it, None if its operands explain it.
     """
 
     time: int
@@ -34,7 +34,7 @@ class Event:
     infinity: bool
     nans_of: tuple[int, ...]
     infinities_of: tuple[int, ...]
-    found: Finding | None
+    finding: Finding | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,11 @@ class Cause:
     """The operation that caused results that are not finite.
 
     Attributes:
-        found: What is wrong with it.
+        finding: What is wrong with it.
         made_nan: The first operation that made a NaN of its infinity, if any did.
     """
 
-    found: Finding
+    finding: Finding
     made_nan: Finding | None = None
 
 
@@ -99,7 +99,7 @@ class ValueHistory:
             infinity=any(bool(np.isinf(value).any()) for value in results),
             nans_of=nan_of,
             infinities_of=infinities_of,
-            found=fault,
+            finding=fault,
         )
 
     def cause(self, nans: Iterable[int], infinities: Iterable[int]) -> Cause | None:
@@ -114,7 +114,7 @@ class ValueHistory:
         """
         made_nan, made_infinity = self._roots(nans, nan=True), self._roots(infinities, nan=False)
         if not made_nan:
-            return Cause(found=made_infinity[0][1]) if made_infinity else None
+            return Cause(finding=made_infinity[0][1]) if made_infinity else None
         event, first = made_nan[0]
         for earlier, fault in made_infinity:
             if earlier.time < event.time and set(earlier.checked.places) & set(
@@ -123,9 +123,9 @@ class ValueHistory:
                 first = fault
                 break
         if any(one.nans for one in first.results):
-            return Cause(found=first)
+            return Cause(finding=first)
         later = next((f for e, f in made_nan if e.nan), None)
-        return Cause(found=first, made_nan=None if later is first else later)
+        return Cause(finding=first, made_nan=None if later is first else later)
 
     def _roots(self, sources: Iterable[int], *, nan: bool) -> list[tuple[Event, Finding]]:
         """Returns the operations that made values which are not finite, the earliest first."""
@@ -136,8 +136,8 @@ class ValueHistory:
             event, is_nan = worklist.pop()
             of_nan = is_nan and bool(event.nans_of)
             operands = event.nans_of if of_nan else event.infinities_of
-            if event.found is not None:
-                roots[event.time] = event, event.found
+            if event.finding is not None:
+                roots[event.time] = event, event.finding
             places = [event.checked.places[operand] for operand in operands]
             for earlier in self._before(self._checks.flow.sources(places), event.time, nan=of_nan):
                 if (earlier.time, of_nan) not in keys:
@@ -170,9 +170,9 @@ class ValueHistory:
         return last or any_earlier
 
     def _mark(self, mark: LoopMark) -> None:
-        if mark.what == "enter":
+        if mark.event == "enter":
             self._loops.append((mark.loop, -1))
-        elif mark.what == "leave":
+        elif mark.event == "leave":
             name, iteration = self._loops.pop()
             if not self._loops:
                 self._iterations[name] = iteration + 1

@@ -108,7 +108,7 @@ class StockFunctions:
         self._bounds = bounds or {}
         self.unbounded: set[TracedLoop] = set()
         self.stacks: dict[tuple[str, str], Stack] = {}
-        self._converted: dict[tuple[str, frozenset[int]], Any] = {}
+        self._definitions: dict[tuple[str, frozenset[int]], Any] = {}
         self._compositions: list[Any] = []
         self.functions: list[Any] = []
 
@@ -157,12 +157,12 @@ class StockFunctions:
     def callee(self, name: str, host_arguments: frozenset[int] = frozenset()) -> FunctionDef:
         """Returns the converted function `name`, for calls with these host arguments."""
         key = (name, host_arguments)
-        if key not in self._converted:
+        if key not in self._definitions:
             callee = self._find(name)
             arguments = callee.signature.input_arg
             host = [arguments[index].name for index in host_arguments]
-            self._converted[key] = self.convert(callee, host)
-        return self._converted[key]
+            self._definitions[key] = self.convert(callee, host)
+        return self._definitions[key]
 
 
 class _Body:

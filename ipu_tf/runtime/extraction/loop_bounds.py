@@ -136,11 +136,11 @@ def stack_of(
             if branch_stack is not None:
                 return branch_stack
         if node is not None and node.op == STACK:
-            return _described(node, nodes, function)
+            return _stack_of(node, nodes, function)
     return None
 
 
-def _described(stack: Any, nodes: Mapping[str, Any], function: Any) -> Stack | None:
+def _stack_of(stack: Any, nodes: Mapping[str, Any], function: Any) -> Stack | None:
     if stack.attr["element_dtype"].type == _VARIANT:
         return None  # Stacks of stacks have no type until they are filled.
     shape, size = (nodes.get(name.partition(":")[0]) for name in stack.input[:2])

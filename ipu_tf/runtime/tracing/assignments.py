@@ -40,7 +40,7 @@ def split_assignment(request: OpRequest) -> OpRequest:
         return request
     name = f"{request.name}/"
     result = getattr(tf.raw_ops, op_type)(x=_value_of(handle), y=value, name=name)
-    return _assigned(request, result)
+    return _assignment(request, result)
 
 
 def split_descent(request: OpRequest) -> OpRequest:
@@ -53,7 +53,7 @@ def split_descent(request: OpRequest) -> OpRequest:
         return request
     step = tf.raw_ops.Mul(x=gradient, y=rate, name=f"{request.name}_step/")
     result = tf.raw_ops.Sub(x=_value_of(handle), y=step, name=f"{request.name}/")
-    return _assigned(request, result)
+    return _assignment(request, result)
 
 
 def _fits(handle: tf.Tensor, value: tf.Tensor) -> bool:
@@ -63,10 +63,10 @@ def _fits(handle: tf.Tensor, value: tf.Tensor) -> bool:
     return _shape_of_variable(handle) == value.shape
 
 
-def _assigned(request: OpRequest, result: tf.Tensor) -> OpRequest:
+def _assignment(request: OpRequest, result: tf.Tensor) -> OpRequest:
     dtype = tf.compat.v1.AttrValue(type=result.dtype.as_datatype_enum)
     inputs = [request.inputs[0], result]
-    assignment = request.changed("AssignVariableOp", inputs=inputs, attrs={"dtype": dtype})
+    assignment = request.with_changes("AssignVariableOp", inputs=inputs, attrs={"dtype": dtype})
     return dataclasses.replace(assignment, name=f"{request.name}/assign")
 
 

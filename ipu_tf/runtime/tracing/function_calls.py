@@ -36,11 +36,11 @@ def prepare(
         names = [function.name for function in functions_of(value)]
         twins = [retracing.twin_name(tracer, graph, name, arguments) for name in names]
         if twins != names:
-            attributes[key] = _renamed(value, twins)
+            attributes[key] = _with_names(value, twins)
     return attributes
 
 
-def _renamed(value: Any, names: Sequence[str]) -> Any:
+def _with_names(value: Any, names: Sequence[str]) -> Any:
     copy = AttrValue()
     copy.CopyFrom(value)
     for function, name in zip(functions_of(copy), names, strict=True):

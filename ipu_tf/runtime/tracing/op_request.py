@@ -29,7 +29,7 @@ class OpRequest:
     attrs: Mapping[str, tf.compat.v1.AttrValue]
     name: str
 
-    def changed(
+    def with_changes(
         self,
         op_type: str | None = None,
         *,

@@ -89,7 +89,7 @@ def _tile_op(trace: TracingState, request: OpRequest) -> OpRequest:
         **planning_of_gradients(twin.family, trace.configuration, layer),
     }
     attrs = {**request.attrs, **attributes.to_protos(own)}
-    return request.changed(op_type=twin.tile_op, attrs=attrs)
+    return request.with_changes(op_type=twin.tile_op, attrs=attrs)
 
 
 def _face_op(trace: TracingState, request: OpRequest) -> OpRequest:
@@ -104,7 +104,7 @@ def _face_op(trace: TracingState, request: OpRequest) -> OpRequest:
         "stream": trace.next_stream(),
         **planning_of_gradients(TWINS[stock].family, trace.configuration, layer),
     }
-    return request.changed(attrs={**request.attrs, **attributes.to_protos(own_attributes)})
+    return request.with_changes(attrs={**request.attrs, **attributes.to_protos(own_attributes)})
 
 
 def _cast(trace: TracingState, request: OpRequest) -> OpRequest:
@@ -124,21 +124,21 @@ def _cast(trace: TracingState, request: OpRequest) -> OpRequest:
         "stream": trace.next_stream(),
     }
     attrs = {**request.attrs, **attributes.to_protos(own)}
-    return request.changed(op_type="IpuCast", attrs=attrs)
+    return request.with_changes(op_type="IpuCast", attrs=attrs)
 
 
 def _read_of_replica(trace: TracingState, request: OpRequest) -> OpRequest:
     """Gives each replica elements of its own."""
     del trace
     op_type, inputs = replica_reads.of_replica(request.op_type, request.inputs, request.name)
-    return request.changed(op_type=op_type, inputs=inputs)
+    return request.with_changes(op_type=op_type, inputs=inputs)
 
 
 def _slice(trace: TracingState, request: OpRequest) -> OpRequest:
     """Makes the sizes of slices static."""
     del trace
     inputs, attrs = slices.with_static_sizes(request.inputs, request.attrs)
-    return request.changed(inputs=inputs, attrs=attrs)
+    return request.with_changes(inputs=inputs, attrs=attrs)
 
 
 def _list_size(trace: TracingState, request: OpRequest) -> OpRequest:
@@ -147,7 +147,7 @@ def _list_size(trace: TracingState, request: OpRequest) -> OpRequest:
     if is_recording():
         return request
     constant = list_sizes.constant_of(request.op_type, request.inputs, request.attrs)
-    return request if constant is None else request.changed("Const", inputs=[], attrs=constant)
+    return request if constant is None else request.with_changes("Const", inputs=[], attrs=constant)
 
 
 def _loop(trace: TracingState, request: OpRequest) -> OpRequest:
@@ -155,7 +155,7 @@ def _loop(trace: TracingState, request: OpRequest) -> OpRequest:
     inputs, attrs = trial_loops.loop_with_limit(
         request.graph, request.op_type, request.inputs, request.attrs, trace.steps_of_update
     )
-    return request.changed(inputs=inputs, attrs=attrs)
+    return request.with_changes(inputs=inputs, attrs=attrs)
 
 
 def _update(trace: TracingState, request: OpRequest) -> OpRequest:
@@ -164,7 +164,7 @@ def _update(trace: TracingState, request: OpRequest) -> OpRequest:
         request.op_type, request.inputs, request.graph
     )
     trace.steps_of_update = max(trace.steps_of_update, executions)
-    return request.changed(inputs=inputs)
+    return request.with_changes(inputs=inputs)
 
 
 def _assignment(trace: TracingState, request: OpRequest) -> OpRequest:
