@@ -69,6 +69,7 @@ class TestTraining:
         assert {op.shape.dtype for op in program.tile_ops} == {"float32"}
         assert report.notes == ()
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("training", [True, False])
     def test_no_function_is_finished_that_never_runs(self, training, monkeypatch):
         stock = ConcreteFunction.__init__

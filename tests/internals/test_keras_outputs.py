@@ -42,6 +42,7 @@ def built(make):
     return model, list(CALLS)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("make", [graph, sequence])
 def test_layers_of_a_graph_are_called_for_their_shapes_alone(make, monkeypatch):
     model, calls = built(make)

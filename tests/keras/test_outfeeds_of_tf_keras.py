@@ -47,6 +47,7 @@ class Descent(tf_keras.optimizers.legacy.SGD):
         return super().apply_gradients(grads_and_vars, **kwargs)
 
 
+@pytest.mark.slow
 def test_what_is_traced_for_shapes_and_variables_enqueues_nothing():
     of_layer, of_optimizer = IPUOutfeedQueue(), IPUOutfeedQueue()
     with strategy_of().scope():

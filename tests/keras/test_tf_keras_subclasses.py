@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.grids import mostly_slow
 from tests.keras.tf_keras_training import (
     TOKENS,
     X,
@@ -124,7 +123,8 @@ class Weighted(tf_keras.optimizers.legacy.SGD):
 KINDS = {cls.__name__: cls for cls in (Net, Extended, OwnSteps, Functional, Doubled)}
 
 
-@pytest.mark.parametrize("kind", mostly_slow(KINDS, fast=["OwnSteps"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_a_subclass_trains_evaluates_and_predicts_as_in_stock_tf_keras(kind):
     x = TOKENS if kind is OwnSteps else X
     how = {"x": x, "batch_size": 8, "epochs": 2, "validation_data": (x[:16], Y[:16])}

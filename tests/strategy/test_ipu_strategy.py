@@ -156,7 +156,7 @@ def test_reduce_returns_the_value(strategy):
         np.testing.assert_array_equal(strategy.reduce(op, value, axis=None), value)
 
 
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("op", ["SUM", "mean", tf.distribute.ReduceOp.MEAN])
 @pytest.mark.parametrize("axis", [0, -1, (0, 1)])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])

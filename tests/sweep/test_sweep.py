@@ -74,6 +74,7 @@ def test_outcomes_are_those_of_estimates(found):
     assert outcome.joules_per_sample > 0
 
 
+@pytest.mark.slow
 def test_precisions_change_the_estimate_and_nothing_else(found):
     import keras
 
@@ -83,6 +84,7 @@ def test_precisions_change_the_estimate_and_nothing_else(found):
     assert keras.config.dtype_policy().name == "float32"
 
 
+@pytest.mark.slow
 def test_the_front_is_what_nothing_beats(found):
     front = found.front
     assert front
@@ -166,6 +168,7 @@ def test_a_point_that_fails_has_its_reason():
     assert "has no target or system 'nothing'" in chip.estimates[0].outcome.error
 
 
+@pytest.mark.slow
 def test_the_table_and_files(found, tmp_path):
     text = str(found)
     assert text.startswith("8 estimates of training steps of tests.sweep.sweep_models:dense")

@@ -96,6 +96,7 @@ def test_a_model_that_is_built_by_its_first_batch_takes_others(strategy):
     assert model.predict(arrays(4)[0], batch_size=2, verbose=0).shape == (4, CLASSES)
 
 
+@pytest.mark.slow
 def test_programs_have_static_shapes(strategy, watched):
     model = watched([], 3)
     model.fit(batches_of(96, 16), shuffle=False, verbose=0)

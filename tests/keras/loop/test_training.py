@@ -71,6 +71,7 @@ def test_evaluate_and_predict_equal_stock_keras(strategy, build, data, steps_per
     assert isinstance(predictions[0], np.ndarray)
 
 
+@pytest.mark.slow
 def test_on_batch_methods_equal_stock_keras(strategy, build, data):
     x, y = data
     ours, stock = pair(strategy, build)

@@ -45,6 +45,7 @@ def momentum():
     return keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 9, 0.5), 0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "optimizer",
     [

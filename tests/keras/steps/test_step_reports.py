@@ -276,6 +276,7 @@ def test_a_file_gives_the_report_back(tmp_path, of_two_replicas):
     assert ipu_tf.Report.from_json(path).summary() == report.summary()
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_fit_is_refused_before_anything_runs():
     strategy = strategy_of(2)
     with strategy.scope():

@@ -93,6 +93,7 @@ def test_a_jitted_function_cannot_hold_such_a_program():
         outer(tf.ones(3))
 
 
+@pytest.mark.slow
 def test_models_keep_their_weights():
     x, y = np.ones((8, 3), "float32"), np.ones((8, 2), "float32")
     strategy = strategy_of("PRE_COMPILE")

@@ -111,6 +111,7 @@ class TestAroundARun:
         )
         assert strategy.report().tile_ops
 
+    @pytest.mark.slow
     def test_a_tape_around_the_run(self, strategy):
         def step(*args):
             return with_gradients(lambda *a: strategy.run(network, args=a), *args)

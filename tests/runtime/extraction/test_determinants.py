@@ -36,8 +36,8 @@ VALUES = {str(shape): matrices(*shape) for shape in SHAPES}
 VALUES |= {f"special {number}": values for number, values in enumerate(SPECIAL)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(*covering(1, jit_compile=[False, True], values=VALUES))
-@pytest.mark.fast_cells(1)
 def test_eliminations_give_the_determinants_of_tensorflow(values, jit_compile):
     @tf.function(jit_compile=jit_compile)
     def eliminated(x):

@@ -217,6 +217,7 @@ class TestSparseGradients:
             strategy.run(step, (tf.constant(self.TOKENS),))
         assert {op.op_type for op in caught.value.refused} == {"Where"}
 
+    @pytest.mark.slow
     def test_nor_may_what_reads_the_new_weights(self, strategy):
         with strategy.scope():
             model = self.model()

@@ -265,6 +265,7 @@ def test_stochastic_rounding_draws_other_bits_on_each_replica():
     np.testing.assert_array_equal(same, [own[0], own[0]])
 
 
+@pytest.mark.slow
 def test_jitted_functions_of_a_program_join_replicas():
     """In loops and branches, with gradients; each replica has its own random numbers."""
     strategy = on_ipus(2)

@@ -196,6 +196,7 @@ class TestKerasLayers:
 
     LAYERS = ("net/plain", "net/one", "net/wrapper/inner", "net/other/inner", "net/two")
 
+    @pytest.mark.slow
     def test_steps_have_the_layers_that_call_their_function(self, program):
         assert layers(program) - {"loss", "metrics"} == {*self.LAYERS, "sgd"}
 

@@ -116,6 +116,7 @@ class TestSavedModels:
         train = next(p for p in strategy.report().programs if "train_step" in p.name)
         assert any("tfsm_layer" in op.name for op in train.tile_ops)
 
+    @pytest.mark.slow
     def test_called(self, strategy, exported):
         loaded = tf.saved_model.load(exported)
         ours = strategy.run(tf.function(lambda x: loaded.serve(x)), (tf.constant(X),))
