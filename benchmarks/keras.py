@@ -95,19 +95,19 @@ def measure(case: Case, rounds: int) -> dict[str, Any]:
         trials = {
             w.engine: [trial(w, each, case.steps) for each in settings[w.engine]] for w in workers
         }
-        chosen = {engine: fastest(trials[engine]) for engine in settings}
+        best_settings = {engine: fastest(trials[engine]) for engine in settings}
         speeds: dict[str, list[float]] = {engine: [] for engine in settings}
         for turn in range(rounds):
             for worker in workers if turn % 2 == 0 else workers[::-1]:
                 engine = worker.engine
-                speeds[engine].append(worker.images_per_second(chosen[engine], case.steps))
+                speeds[engine].append(worker.images_per_second(best_settings[engine], case.steps))
     ratios = [ours / theirs for ours, theirs in zip(speeds["ipu_tf"], speeds["stock"], strict=True)]
     return {
         "name": case.name,
         "what": case.what,
         "wanted": case.wanted,
         "trials": trials,
-        "settings": chosen,
+        "settings": best_settings,
         "samples_per_second": {engine: spread(values) for engine, values in speeds.items()},
         "ratio": spread(ratios)
         | {"of_fastest_rounds": significant(max(speeds["ipu_tf"]) / max(speeds["stock"]))},

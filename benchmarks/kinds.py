@@ -70,9 +70,9 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
             w.engine: [trial(w, each, network.steps) for each in SETTINGS[w.engine]]
             for w in (stock, tile)
         }
-    chosen = {engine: fastest(trials[engine]) for engine in ENGINES}
+    settings = {engine: fastest(trials[engine]) for engine in ENGINES}
     starts = [
-        start(command, chosen, network.steps, options.rounds) for _ in range(options.restarts)
+        start(command, settings, network.steps, options.rounds) for _ in range(options.restarts)
     ]
     speeds = {e: [r["images_per_second"] for s in starts for r in s[e]] for e in ENGINES}
     return {
@@ -82,7 +82,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "optimizer": optimizer,
         "wanted": WANTED[name],
         "trials": trials,
-        "settings": chosen,
+        "settings": settings,
         "samples_per_second": {engine: spread(values) for engine, values in speeds.items()},
         "ratio": spread([o / t for o, t in zip(speeds["ipu_tf"], speeds["stock"], strict=True)])
         | {"of_fastest_rounds": significant(max(speeds["ipu_tf"]) / max(speeds["stock"]))},
@@ -124,10 +124,13 @@ def _start_figures(starts: list[Start]) -> dict[str, Any]:
         {e: statistics.median(start[e][-1][name] for start in starts) for e in ENGINES}
         for name in ("first_step_seconds", "peak_bytes")
     )
-    factor, more = WANTED_FIRST_STEP
+    factor, margin = WANTED_FIRST_STEP
     return {
         "first_step_seconds": {engine: significant(value) for engine, value in first.items()}
-        | {"within_bounds": first["ipu_tf"] <= max(factor * first["stock"], first["stock"] + more)},
+        | {
+            "within_bounds": first["ipu_tf"]
+            <= max(factor * first["stock"], first["stock"] + margin)
+        },
         "peak_bytes": {engine: int(value) for engine, value in peak.items()}
         | {"within_bounds": peak["ipu_tf"] <= WANTED_MEMORY * peak["stock"]},
     }

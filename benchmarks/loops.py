@@ -124,9 +124,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     }
     losses = {key: side() for key, side in candidates.items()}  # Traced here.
     trials = times_in_turns(candidates, TRIAL_ROUNDS)
-    chosen = {name: min(trials[name, True]) < min(trials[name, False]) for name in SIDES}
+    modes = {name: min(trials[name, True]) < min(trials[name, False]) for name in SIDES}
     times = times_in_turns(
-        {name: candidates[name, jit] for name, jit in chosen.items()}, options.rounds
+        {name: candidates[name, jit] for name, jit in modes.items()}, options.rounds
     )
     ratios = {
         name: [theirs / ours for theirs, ours in zip(times[name], times["ipu_tf"], strict=True)]
@@ -141,7 +141,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "network": f"{FEATURES} -> {UNITS} -> 1, batches of {BATCH}, float32",
         "rounds": options.rounds,
         "steps_per_round": steps,
-        "settings": {name: {"jit_compile": jit} for name, jit in chosen.items()},
+        "settings": {name: {"jit_compile": jit} for name, jit in modes.items()},
         "largest_difference_of_losses": significant(
             max(float(np.abs(loss - reference).max()) for loss in losses.values())
         ),

@@ -216,22 +216,22 @@ def _add_loop(
         builder.build_state.notes[
             f"The loop {_where(instruction)} runs {times}; the figures count one iteration."
         ] = None
-    unchanged_places = control.unchanged(body, len(state))
+    invariant_places = control.invariant_numbers(body, len(state))
     state_values = tuple(
         value
-        if number in unchanged_places
+        if number in invariant_places
         else builder.copy(value, name=f"{instruction.name}.{number}", caller=instruction)
         for number, value in enumerate(state)
     )
     inside = _outside_values(state_values)
-    targets = {n: value for n, value in enumerate(inside) if n not in unchanged_places}
+    targets = {n: value for n, value in enumerate(inside) if n not in invariant_places}
     body_block = _block(builder, instruction, body, (inside,), inside, targets)
     condition_block = _block(builder, instruction, condition, (inside,), inside, {})
     node = _control_node(builder, instruction, state_values, context)
     node.bodies = ((condition_block, trips + 1), (body_block, trips))
     index = builder.add(node)
     return tuple(
-        value if number in unchanged_places else dataclasses.replace(value, made_by=index)
+        value if number in invariant_places else dataclasses.replace(value, made_by=index)
         for number, value in enumerate(state_values)
     )
 

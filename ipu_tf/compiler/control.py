@@ -111,7 +111,7 @@ def mapped(instruction: Instruction, context: LoweringContext) -> Computation:
     )
 
 
-def unchanged(body: Computation, count: int) -> frozenset[int]:
+def invariant_numbers(body: Computation, count: int) -> frozenset[int]:
     """Returns the numbers of the arrays that a loop's body passes on unchanged."""
     instructions = body.by_name()
     numbers = set()

@@ -92,5 +92,5 @@ def is_initialized(owner: keras.Layer | keras.optimizers.Optimizer) -> bool:
 
 def was_called(layer: keras.Layer) -> bool:
     """Returns whether a layer was called. Relies on `Layer._called`."""
-    called: bool = layer._called
-    return called
+    value: bool = layer._called
+    return value

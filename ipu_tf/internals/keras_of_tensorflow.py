@@ -15,7 +15,7 @@ from tensorflow.python.tools.module_util import get_parent_dir_for_name
 
 _VARIABLE = "TF_USE_LEGACY_KERAS"
 _ALIASES = ("initializers", "losses", "metrics", "optimizers")
-_IMPORTED = "tensorflow.keras"
+_MODULE = "tensorflow.keras"
 
 
 def choose_keras_again() -> None:
@@ -38,5 +38,5 @@ def choose_keras_again() -> None:
     tf.__path__[0] = get_parent_dir_for_name(
         "tf_keras.api._v2.keras" if is_legacy else "keras.api._v2.keras"
     )
-    for name in [one for one in sys.modules if f"{one}.".startswith(f"{_IMPORTED}.")]:
+    for name in [one for one in sys.modules if f"{one}.".startswith(f"{_MODULE}.")]:
         del sys.modules[name]

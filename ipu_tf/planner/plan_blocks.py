@@ -101,7 +101,9 @@ def scratch_parts(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> dict
     outputs = ceil_div(blocks.operands.output * output_steps, depth)
     return {
         "rearranged": _home_bytes(
-            shape, plans, (True, True) if turned(shape, plans.method) else shape.rearranged
+            shape,
+            plans,
+            (True, True) if streams_other_input(shape, plans.method) else shape.rearranged,
         ),
         "sliced": ceil_div(sliced, _sharing_tiles(shape, plans)),
         "operands": blocks.padded_bytes,
@@ -150,7 +152,7 @@ def _expanded_image(
     return rows * block["field_columns"], work.in_channels
 
 
-def turned(shape: OpShape, method: str) -> bool:
+def streams_other_input(shape: OpShape, method: str) -> bool:
     """Returns whether a method streams the input that layouts assume to stay in place."""
     return METHODS[method].swapped != shape.left_waits
 

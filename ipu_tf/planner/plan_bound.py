@@ -7,7 +7,7 @@ from ipu_tf.machine.cost import Count, as_counts, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.plan import largest_block, partial_dtype
-from ipu_tf.planner.plan_blocks import block_work, turned
+from ipu_tf.planner.plan_blocks import block_work, streams_other_input
 from ipu_tf.planner.plan_cost import turn_cycles
 from ipu_tf.planner.shapes import DTYPE_BYTES, OpShape
 
@@ -40,7 +40,7 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     macs = as_counts(work.groups * work.positions) * as_counts(channels * outputs)
     peak = METHODS[plans.method].peak_macs_per_cycle(shape.dtype, plans.partials, target)
     reducing = _reduction(shape, plans, operands.output, target)
-    turn = turn_cycles(shape, plans.tiles) if turned(shape, plans.method) else 0
+    turn = turn_cycles(shape, plans.tiles) if streams_other_input(shape, plans.method) else 0
     step_cycles = as_counts(exchange + reducing) + as_counts(macs // peak)
     return turn + plans.steps * step_cycles
 
@@ -51,7 +51,7 @@ def least_cycles_by(method: str, shape: OpShape, partials: str, target: Target) 
     work = shape.work(shape.extents, partials)
     macs = work.groups * work.positions * work.in_channels * work.taps * work.out_channels
     peak = METHODS[method].peak_macs_per_cycle(shape.dtype, partials, target)
-    turn = turn_cycles(shape, target.tiles) if turned(shape, method) else 0
+    turn = turn_cycles(shape, target.tiles) if streams_other_input(shape, method) else 0
     return int(turn + macs // (peak * target.tiles))
 
 

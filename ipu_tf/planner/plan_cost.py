@@ -25,7 +25,7 @@ from ipu_tf.planner.plan_blocks import (
     ACCUMULATOR_BYTES,
     PlanBlocks,
     plan_blocks,
-    turned,
+    streams_other_input,
 )
 from ipu_tf.planner.shapes import DTYPE_BYTES, OpShape
 
@@ -84,10 +84,10 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
     if undilated is None:
         return phases
     undilated_blocks = plan_blocks(undilated, plans, target)
-    computed = _result_share(undilated, plans, undilated_blocks)
+    result_elements = _result_share(undilated, plans, undilated_blocks)
     dilated = (
         *_phases(undilated, plans, undilated_blocks, target),
-        _dilate(shape, plans, blocks, computed, target),
+        _dilate(shape, plans, blocks, result_elements, target),
     )
     phases = (*phases, Phase(name="dilate", cost=Cost()))
     is_cheaper = as_counts(_total_cycles(dilated)) < _total_cycles(phases)
@@ -136,7 +136,7 @@ def _phases(
 
 def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
     """The transposition of inputs where they lie, or the turn of operands and result."""
-    if turned(shape, plans.method):
+    if streams_other_input(shape, plans.method):
         return Phase(name="rearrange", cost=_turn(shape, plans, target))
     whole = shape.operands(shape.extents)
     dtype = _XLA_NAMES[shape.dtype]
@@ -281,13 +281,13 @@ def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target)
 
 
 def _dilate(
-    shape: OpShape, plans: Candidates, blocks: PlanBlocks, computed: Count, target: Target
+    shape: OpShape, plans: Candidates, blocks: PlanBlocks, elements: Count, target: Target
 ) -> Phase:
     """The zeros of a result, and the copy of the computed elements between them."""
     dtype = _XLA_NAMES[shape.dtype]
     zeros = fill(_result_share(shape, plans, blocks), dtype, target).cycles
     piece = blocks.block[shape.column_split]
-    copy_cycles = copy(computed, dtype, target, piece_elements=piece).cycles
+    copy_cycles = copy(elements, dtype, target, piece_elements=piece).cycles
     return Phase(
         name="dilate", cost=_compute_cost(zeros + copy_cycles, target), repeats=plans.steps
     )

@@ -159,21 +159,21 @@ def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...
     """Builds beside `prefix` and renames the whole."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(dir=prefix.parent) as name:
-        unfinished = Path(name) / "prefix"
+        draft = Path(name) / "prefix"
         objects = _objects(folder, Path(name), compiler, flags)
-        (unfinished / "lib").mkdir(parents=True)
+        (draft / "lib").mkdir(parents=True)
         for library in LIBRARIES:
             dependencies = LIBRARIES[: LIBRARIES.index(library)]
-            _link(library, objects[library], dependencies, unfinished / "lib", compiler, flags)
-        _link(_USER_OPS, objects["user_op"], LIBRARIES, unfinished / "lib", compiler, flags)
+            _link(library, objects[library], dependencies, draft / "lib", compiler, flags)
+        _link(_USER_OPS, objects["user_op"], LIBRARIES, draft / "lib", compiler, flags)
         for part in _COPIED:
-            shutil.copytree(folder / part, unfinished / part)
-        _add_tools(objects["popc"], unfinished, compiler, flags)
-        write_packages(unfinished, LIBRARIES)
-        (unfinished / "helper").write_text("\n".join((*_helper(), "")))
-        (unfinished / "complete").touch()
+            shutil.copytree(folder / part, draft / part)
+        _add_tools(objects["popc"], draft, compiler, flags)
+        write_packages(draft, LIBRARIES)
+        (draft / "helper").write_text("\n".join((*_helper(), "")))
+        (draft / "complete").touch()
         shutil.rmtree(prefix, ignore_errors=True)
-        unfinished.rename(prefix)
+        draft.rename(prefix)
     seconds = time.monotonic() - start
     print(f"Built Poplar's libraries in {prefix} ({seconds:.0f} s).", file=sys.stderr)
 

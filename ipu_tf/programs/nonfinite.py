@@ -207,14 +207,14 @@ class NonFinite:
         moment = f", {self.moment}" if self.moment else ""
         first, last = f"Program '{self.program}'{moment}: ", f" To do: {self.what_to_do}."
         if not self.op:
-            read = _joined(self.operands)
+            read = _join(self.operands)
             return f"{first}values were not finite before it read them: {read}.{last}"
         values = ", ".join(f"{value:.6g}" for value in self.around)
         if self.fault == "underflow":
             return (
                 f"{first}the first gradient that flushes to zero is of {self.place}: {self.lost:,} "
-                f"of its values are 0 and should not be. Operands: {_joined(self.operands)}. "
-                f"Result: {_joined(self.results)}; the first is at {list(self.position)}, where "
+                f"of its values are 0 and should not be. Operands: {_join(self.operands)}. "
+                f"Result: {_join(self.results)}; the first is at {list(self.position)}, where "
                 f"{values} should be.{last}"
             )
         of_layer = f" of layer '{self.nan_layer}'" if self.nan_layer else ""
@@ -222,10 +222,10 @@ class NonFinite:
         event = "gradient that overflows" if self.handled else "result that is not finite"
         return (
             f"{first}the first {event} is of {self.place}: {self.fault}. "
-            f"Operands: {_joined(self.operands)}. Result: {_joined(self.results)}; the first is at "
+            f"Operands: {_join(self.operands)}. Result: {_join(self.results)}; the first is at "
             f"{list(self.position)}, among {values}.{later}{last}"
         )
 
 
-def _joined(summaries: tuple[ValueSummary, ...]) -> str:
+def _join(summaries: tuple[ValueSummary, ...]) -> str:
     return "; ".join(map(str, summaries)) or "none"

@@ -22,14 +22,14 @@ def with_layers(module: Module) -> Module:
         name: Computation(
             name=name,
             root=computation.root,
-            instructions=tuple(_named(instruction) for instruction in computation),
+            instructions=tuple(_with_layer(instruction) for instruction in computation),
         )
         for name, computation in module.computations.items()
     }
     return module.replace(computations=computations)
 
 
-def _named(instruction: Instruction) -> Instruction:
+def _with_layer(instruction: Instruction) -> Instruction:
     phase: Phase = "backward" if _BACKWARD in instruction.op_name else instruction.phase
     return instruction.replace(layer=layer_of(instruction.op_name), phase=phase)
 

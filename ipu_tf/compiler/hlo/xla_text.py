@@ -216,7 +216,7 @@ class _Reader:
                 opcode="call" if opcode == "fusion" else opcode,
                 type=type_,
                 operands=operands,
-                computations=tuple(_called(texts)),
+                computations=tuple(_callees(texts)),
                 attributes=cast("Attributes", attributes),
                 op_name=_unquoted(metadata.get("op_name", "")),
                 op_type=_unquoted(metadata.get("op_type", "")),
@@ -253,7 +253,7 @@ def _unquoted(text: str) -> str:
     return text[1:-1].replace('\\"', '"') if text.startswith('"') else text
 
 
-def _called(texts: Texts) -> Iterable[str]:
+def _callees(texts: Texts) -> Iterable[str]:
     for key in _CALLS:
         for name in attribute_text.split(texts.get(key, "").strip("{}")):
             yield name.lstrip("%")

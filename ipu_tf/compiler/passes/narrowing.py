@@ -39,9 +39,9 @@ def _is_wide(type_: Type) -> bool:
     return any(_is_wide(part) for part in type_.parts)
 
 
-def _narrowed(type_: Type) -> Type:
+def _narrow_type(type_: Type) -> Type:
     if isinstance(type_, TupleType):
-        return TupleType(tuple(_narrowed(part) for part in type_.parts))
+        return TupleType(tuple(_narrow_type(part) for part in type_.parts))
     return Array(_NARROW, type_.dims) if type_.dtype == _WIDE else type_
 
 
@@ -49,7 +49,7 @@ def _step(instruction: Instruction, by_name: Mapping[str, Instruction]) -> Instr
     """Returns an instruction of float32; the operand of one that cast float32 to float64."""
     changes: dict[str, object] = {}
     if _is_wide(instruction.type):
-        changes["type"] = _narrowed(instruction.type)
+        changes["type"] = _narrow_type(instruction.type)
     literal = instruction.attributes.get("literal")
     if literal is not None and literal.dtype == np.float64:
         with np.errstate(over="ignore"):

@@ -33,7 +33,7 @@ from ipu_tf.compiler.passes.recognition import (
     statistics_folding,
 )
 
-_UNTIL_COUNTED = (
+_BEFORE_TRIP_COUNTS = (
     inline.run,
     dead_code.run,
     # Runs before other passes take the arithmetic of a generator apart.
@@ -51,7 +51,7 @@ _UNTIL_COUNTED = (
 )
 
 _PASSES = (
-    *_UNTIL_COUNTED,
+    *_BEFORE_TRIP_COUNTS,
     invariant_stacks.run,
     sunk_broadcasts.run,
     dead_loop_parts.run,
@@ -93,6 +93,6 @@ def simplify(module: Module) -> Module:
 
 def count_loops(module: Module) -> Module:
     """Returns a module as it is within `simplify` after loops know their trip counts, unfused."""
-    for run in _UNTIL_COUNTED:
+    for run in _BEFORE_TRIP_COUNTS:
         module = run(module)
     return module

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ipu_tf.base.deprecation import deprecated_names
 
-_MOVED = {
+_NAMES_OF_DEVICE_PROGRAM = {
     "Crossing": "Crossing",
     "Moves": "Moves",
     "PipelineIpu": "IpuMemory",
@@ -30,7 +30,10 @@ if not TYPE_CHECKING:
     __getattr__ = deprecated_names(
         __name__,
         {
-            **{old: f"ipu_tf.tile_program.device_program.{new}" for old, new in _MOVED.items()},
+            **{
+                old: f"ipu_tf.tile_program.device_program.{new}"
+                for old, new in _NAMES_OF_DEVICE_PROGRAM.items()
+            },
             "Offload": f"{__name__}.deployment.Offload",
             "PipelineOptions": f"{__name__}.deployment.Deployment",
             "build_pipeline": f"{__name__}.deploy.deploy",

@@ -162,12 +162,12 @@ def _split(module: Module, whole: Instruction, parts: list[_Part]) -> Module:
         new_instructions += [*arguments, conditional]
     entry = module.entry_computation
     computations[entry.name] = with_instructions(
-        entry, _rewritten(entry, whole, parts, new_instructions)
+        entry, _with_parts(entry, whole, parts, new_instructions)
     )
     return module.replace(computations=computations)
 
 
-def _rewritten(
+def _with_parts(
     entry: Computation,
     whole: Instruction,
     parts: Iterable[_Part],

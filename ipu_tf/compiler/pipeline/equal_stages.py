@@ -61,7 +61,7 @@ class StageCompiler:
         key = digest.digest()
         if key in self._compiled:
             program, program_names = self._compiled[key]
-            return _renamed(program, module.name, program_names, names)
+            return _with_names(program, module.name, program_names, names)
         program = build_program(module, options=self._options, plans=self._plans)
         if not program.unsupported and not program.notes:  # Which name layers in sentences.
             self._compiled[key] = program, names
@@ -85,7 +85,7 @@ class StageCompiler:
                     [values[operand] for operand in one.operands],
                     [computations[inner] for inner in one.computations],
                     [
-                        (key, _numbered(value, computations))
+                        (key, _attribute_key(value, computations))
                         for key, value in one.attributes.items()
                     ],
                     names.op_names[one.op_name],
@@ -100,14 +100,16 @@ class StageCompiler:
             yield (repr(self._plans.get(name)),)
 
 
-def _numbered(attribute: object, computations: _Numbers) -> Plain:
+def _attribute_key(attribute: object, computations: _Numbers) -> Plain:
     """Returns an attribute as plain values, the name of a computation as its number."""
     if isinstance(attribute, str) and attribute in computations:
         return computations[attribute]
     return plain_attribute(attribute)
 
 
-def _renamed(program: TileProgram, name: str, program_names: _Names, names: _Names) -> TileProgram:
+def _with_names(
+    program: TileProgram, name: str, program_names: _Names, names: _Names
+) -> TileProgram:
     """Returns a program with other names.
 
     Args:
@@ -125,28 +127,30 @@ def _renamed(program: TileProgram, name: str, program_names: _Names, names: _Nam
         steps=tuple(
             dataclasses.replace(
                 step,
-                name=_other(step.name, value),
+                name=_counterpart(step.name, value),
                 layer=layer[step.layer],
                 op_name=op_name[step.op_name],
             )
             for step in program.steps
         ),
         tensors=tuple(
-            dataclasses.replace(tensor, name=_other(tensor.name, value), layer=layer[tensor.layer])
+            dataclasses.replace(
+                tensor, name=_counterpart(tensor.name, value), layer=layer[tensor.layer]
+            )
             for tensor in program.tensors
         ),
     )
 
 
-def _other(name: str, others: Mapping[str, str]) -> str:
+def _counterpart(name: str, names: Mapping[str, str]) -> str:
     """Returns the other name of a value, or of one that is named after it, such as "dot.1.update".
 
     Names that no value has, as those of transfers with the host, stay.
     """
     stem, ending = name, ""
-    while stem not in others:
+    while stem not in names:
         stem, dot, part = stem.rpartition(".")
         if not dot:
             return name
         ending = f".{part}{ending}"
-    return others[stem] + ending
+    return names[stem] + ending

@@ -110,7 +110,7 @@ def fusion(
         inside[one.name] = one
         return one.name
 
-    def computed(term: Term) -> str:
+    def name_of_term(term: Term) -> str:
         if id(term) not in names_of_terms:
             names_of_terms[id(term)] = compute(term)
         return names_of_terms[id(term)]
@@ -126,12 +126,12 @@ def fusion(
             )
             inside.setdefault(parameter.name, parameter)
             return parameter.name
-        return place(term.value, tuple(computed(operand) for operand in term.operands))
+        return place(term.value, tuple(name_of_term(operand) for operand in term.operands))
 
     plus = Instruction(name="", opcode="add", type=like.type)
-    first, *others = (computed(term) for term in summands)
-    for other in others:
-        first = place(plus, (first, other))
+    first, *other_names = (name_of_term(term) for term in summands)
+    for other_name in other_names:
+        first = place(plus, (first, other_name))
     call = like.replace(
         name=name, opcode="fusion", operands=tuple(reads), computations=(prefix,), attributes={}
     )

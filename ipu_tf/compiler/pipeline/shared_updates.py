@@ -162,7 +162,7 @@ class _Rewriter:
         self._read_by = self._entry.users
         self._computations = dict(module.computations)
         self._instructions: list[Instruction] = []
-        self._renamed: dict[str, str] = {}
+        self._new_names: dict[str, str] = {}
         self._sums = 0
 
     def result(self) -> SharedUpdate:
@@ -205,7 +205,7 @@ class _Rewriter:
     def _choose_share(self, value: Instruction) -> None:
         """Adds the share of a whole value, for its readers in the update."""
         name = f"{value.name}.share"
-        self._renamed[value.name] = name
+        self._new_names[value.name] = name
         self._instructions.append(
             self._shared(
                 value.replace(
@@ -222,7 +222,7 @@ class _Rewriter:
 
     def _updating(self, instruction: Instruction) -> Instruction:
         """Returns an instruction of the update as it works on shares."""
-        operands = tuple(self._renamed.get(name, name) for name in instruction.operands)
+        operands = tuple(self._new_names.get(name, name) for name in instruction.operands)
         shares = {self._share[name] for name in instruction.operands if name in self._share}
         if not shares and instruction.name not in self._share:
             return instruction
@@ -246,7 +246,7 @@ class _Rewriter:
             self._computations[copy_name] = Computation(
                 name=copy_name,
                 instructions=tuple(
-                    _renamed(self._shared(one, share) if _is_wide(one) else one, copy_name)
+                    _copy_of(self._shared(one, share) if _is_wide(one) else one, copy_name)
                     for one in original
                 ),
                 root=f"{copy_name}.{original.root}",
@@ -277,7 +277,7 @@ class _Rewriter:
                 name=name,
                 opcode="replica-gather",
                 type=variable.type,
-                operands=(self._renamed.get(new.name, new.name), variable.name),
+                operands=(self._new_names.get(new.name, new.name), variable.name),
                 attributes={"gathered": self._gathers},
                 layer=new.layer,
                 phase="update",
@@ -293,7 +293,7 @@ class _Rewriter:
         return value.replace(type=Array(value.type.dtype, dims))
 
 
-def _renamed(instruction: Instruction, computation: str) -> Instruction:
+def _copy_of(instruction: Instruction, computation: str) -> Instruction:
     """Returns an instruction of a copied computation: names are unique in a module."""
     if instruction.opcode == "transpose":
         instruction = instruction.replace(opcode="reshape", attributes={})

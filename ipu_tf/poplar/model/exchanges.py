@@ -24,12 +24,12 @@ class Exchange:
     Attributes:
         inside: Those that stay on their chip.
         across: Those that go to other chips; None if there are none.
-        moved: Bytes and messages from one IPU to another, by both.
+        link_traffic: Bytes and messages from one IPU to another, by both.
     """
 
     inside: TileTraffic
     across: TileTraffic | None = None
-    moved: Mapping[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    link_traffic: Mapping[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     @property
     def parts(self) -> tuple[TileTraffic, ...]:
@@ -52,7 +52,7 @@ def exchange_on(machine: Machine, transfers: Transfers) -> Exchange:
     return Exchange(
         inside=exchange(transfers[~crosses], machine.tiles),
         across=exchange(across, machine.tiles),
-        moved=_over_links(machine, across),
+        link_traffic=_over_links(machine, across),
     )
 
 

@@ -46,7 +46,7 @@ _DECISIONS = {
 _NOT_RUN = (
     "Nothing has run yet: every program counts once, and so does a loop whose end depends on data."
 )
-_COUNTED = (
+_NOTE_ON_COUNTS = (
     "estimated from instructions: vertices whose estimate does not hold take the issue slots of a "
     "scalar build of their codelets, counted while they ran."
 )
@@ -238,7 +238,7 @@ def _without_cost(
 def _notes(graph: PoplarGraph, counts: Counts) -> tuple[str, ...]:
     notes = [] if counts.runs.any() else [_NOT_RUN]
     if counts.slots.any():
-        notes.append(_COUNTED)
+        notes.append(_NOTE_ON_COUNTS)
     elif graph.target["kind"] == "ipu" and graph.vertex_cycles.any():
         notes.append(_ESTIMATES)
     return tuple(notes)

@@ -50,7 +50,7 @@ OPCODES = {
 
 _SINGLE = re.compile(r"popops::(?:Unary|Binary|Ternary)<popops::op::(\w+),(\w+)(?:,\w+)?>")
 _FUSED = re.compile(r"popops::Map_(\d+)_(\w+?)__(?:(\w+)__)?[0-9a-f]{16}")
-_OTHER = re.compile(r"(popops|poprand)::(\w+)<([\w,:]+)>")
+_OTHER_VERTEX = re.compile(r"(popops|poprand)::(\w+)<([\w,:]+)>")
 
 
 def estimates(graph: PoplarGraph, target: Target) -> NDArray[np.int64]:
@@ -86,7 +86,7 @@ def popops_vertex(name: str, work: Work, target: Target) -> Vertex | None:
         return vertices.elementwise(OPCODES[single[1]], count, _TYPES[single[2]], target)
     if fused := _FUSED.fullmatch(name):
         return _fused(fused, count, target)
-    other = _OTHER.fullmatch(name)
+    other = _OTHER_VERTEX.fullmatch(name)
     if other is None:
         return None
     first = other[3].partition(",")[0].rpartition("::")[2]

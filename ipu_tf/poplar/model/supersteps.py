@@ -103,7 +103,7 @@ class SuperstepMaker:
         )
         nothing = np.zeros(tiles, np.int64)
         superstep = self._superstep(
-            GLOBAL_EXCHANGE, nothing, traffic, both.link_cycles(exchange.moved)
+            GLOBAL_EXCHANGE, nothing, traffic, both.link_cycles(exchange.link_traffic)
         )
         return (dataclasses.replace(superstep, sync_cycles=machine.sync_of(machine.replicas)),)
 
@@ -221,7 +221,7 @@ class SuperstepMaker:
         if exchange.across is None:
             return ()
         nothing = np.zeros(self._tiles, np.int64)
-        over_links = self._machine.link_cycles(exchange.moved)
+        over_links = self._machine.link_cycles(exchange.link_traffic)
         return (self._superstep(GLOBAL_EXCHANGE, nothing, exchange.across, over_links),)
 
     def _superstep(

@@ -20,7 +20,7 @@ UTILISATION = "utilisation"
 ENERGY = "joules a sample"
 MEMORY = "fullest tile, bytes"
 
-_LIMITED = (TIME, RUN_TIME, MEMORY)
+_KINDS_WITH_LIMIT = (TIME, RUN_TIME, MEMORY)
 """The totals that `regressions` looks at."""
 
 
@@ -104,7 +104,7 @@ class ProgramComparison:
         if self.fits == (True, False):
             yield f"'{self.name}' fits no longer"
         for total in self.totals:
-            if total.name in _LIMITED and total.growth > limit:
+            if total.name in _KINDS_WITH_LIMIT and total.growth > limit:
                 growth = (
                     f"{100 * total.growth:.2f}%" if math.isfinite(total.growth) else "from zero"
                 )

@@ -29,10 +29,10 @@ def blocks(axes: Sequence[Axis], *, order: Sequence[int] = (), share: int = 1) -
         for number, axis in enumerate(axes)
         if axis.extent > 1
     ]
-    runs = _merged(runs)
+    runs = _without_needless_borders(runs)
     if share > 1:
         runs, share = _without_share(runs, share)
-        runs = _merged(runs)
+        runs = _without_needless_borders(runs)
     cut_places = [place for place, one in enumerate(runs) if one.axis.coordinates > 1]
     cut_places.sort(key=lambda place: runs[place].first)
     return BlockLayout(axes=tuple(one.axis for one in runs), order=tuple(cut_places), share=share)
@@ -71,14 +71,14 @@ def _plain(axis: Axis, share: int) -> Axis:
     return dataclasses.replace(axis, grain=1) if axis.parts == 1 or even else axis
 
 
-def _merged(runs: Sequence[_AxisRun]) -> list[_AxisRun]:
+def _without_needless_borders(runs: Sequence[_AxisRun]) -> list[_AxisRun]:
     """Returns axes with neighbours joined wherever that loses no information."""
     positions = sorted(one.first for one in runs if one.axis.coordinates > 1)
     result: list[_AxisRun] = []
     for one in runs:
         place = positions.index(one.first) if one.axis.coordinates > 1 else -1
         one = _AxisRun(axis=one.axis, first=place, last=place)
-        both = _joined(result[-1], one) if result else None
+        both = _union(result[-1], one) if result else None
         if both is None:
             result.append(one)
         else:
@@ -86,7 +86,7 @@ def _merged(runs: Sequence[_AxisRun]) -> list[_AxisRun]:
     return result
 
 
-def _joined(outer: _AxisRun, inner: _AxisRun) -> _AxisRun | None:
+def _union(outer: _AxisRun, inner: _AxisRun) -> _AxisRun | None:
     """Returns two axes joined to one, if that loses no information."""
     one, other = outer.axis, inner.axis
     extent = one.extent * other.extent

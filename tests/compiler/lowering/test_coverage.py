@@ -6,7 +6,7 @@ import pytest
 
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.lowering.contractions.contraction import planned
+from ipu_tf.compiler.lowering.contractions.contraction import plan_for
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.machine.target import CHIPS
 from tests.compiler import modules
@@ -47,8 +47,8 @@ def test_contractions_are_those_of_the_tile_ops(name):
         for instruction in computation:
             if instruction.opcode in ("dot", "convolution"):
                 with_ops = dataclasses.replace(alone, plans=ops)
-                assert planned(instruction, with_ops) == ops[instruction.op_name]
-                found[instruction.op_name] = planned(instruction, alone)[0]
+                assert plan_for(instruction, with_ops) == ops[instruction.op_name]
+                found[instruction.op_name] = plan_for(instruction, alone)[0]
     assert found == {name: shape for name, (shape, _) in ops.items()}
 
 

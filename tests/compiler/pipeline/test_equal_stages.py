@@ -116,4 +116,4 @@ def test_the_plan_of_a_tile_op_counts(module):
     [("dot.1", "add.2"), ("dot.1.update", "add.2.update"), ("dot.3", "dot.3"), ("out", "out")],
 )
 def test_values_named_after_others(name, expected):
-    assert equal_stages._other(name, {"dot.1": "add.2"}) == expected
+    assert equal_stages._counterpart(name, {"dot.1": "add.2"}) == expected

@@ -52,7 +52,7 @@ def contraction(
         PlanDoesNotFit: No plan fits the memory of a tile.
         LoweringError: Tiles do not multiply values of its type.
     """
-    shape, plan = planned(instruction, context)
+    shape, plan = plan_for(instruction, context)
     array = array_of(instruction)
     layout = plan_layout(instruction, array, "result", shape, plan)
     result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
@@ -88,7 +88,7 @@ def contraction(
     )
 
 
-def planned(instruction: Instruction, context: LoweringContext) -> tuple[OpShape, Plan]:
+def plan_for(instruction: Instruction, context: LoweringContext) -> tuple[OpShape, Plan]:
     """Returns the shape of a contraction and the plan that it runs with.
 
     The plan is that of the tile op of the same name if both do the same work; else the planner's.
@@ -110,7 +110,7 @@ def preferred_operand(
     instruction: Instruction, operand: int, context: LoweringContext
 ) -> Placement:
     """Returns the preferred placement of an operand: evenly on the tiles of the plan."""
-    shape, plan = planned(instruction, context)
+    shape, plan = plan_for(instruction, context)
     array = operand_array(instruction, operand, context)
     layout = plan_layout(instruction, array, _SIDES[operand], shape, plan)
     return on_tiles(array, plan.tiles, context, layout=layout)

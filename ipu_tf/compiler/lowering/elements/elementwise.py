@@ -32,7 +32,7 @@ _NO_ARITHMETIC = frozenset(
 )  # fmt: skip
 """Element-wise opcodes that are not counted as floating point operations."""
 
-_PASSED = frozenset(
+_OPERAND_OPCODES = frozenset(
     {"parameter", "constant", "broadcast", "reshape", "bitcast", "bitcast-convert", "transpose"}
 )
 """Opcodes that cost nothing within a fusion."""
@@ -155,7 +155,7 @@ def _operations(body: Computation) -> tuple[tuple[tuple[str, str], ...], int]:
     root = next(arrays(by_name[body.root].type))
     operations, flops = [], 0
     for inner in body:
-        if inner.opcode in _PASSED or next(arrays(inner.type)).elements < root.elements:
+        if inner.opcode in _OPERAND_OPCODES or next(arrays(inner.type)).elements < root.elements:
             continue
         first = inner.operands[-1] if inner.operands else inner.name
         dtype = next(arrays(by_name[first].type)).dtype

@@ -33,7 +33,7 @@ from ipu_tf.tile_program.traffic import NOTHING, Traffic, collect, move
 _REDUCTIONS = {"batch-norm-training": 2, "batch-norm-inference": 0, "batch-norm-grad": 2}
 """Sums over a feature: of elements and squares, or of gradients and their products."""
 
-_FEATURES_READ = 2
+_VALUES_OF_FEATURE = 2
 """Values of a feature that its elements need: factor and addend, or their sums."""
 
 
@@ -222,7 +222,7 @@ def batch_norm(
         stages += sums
     features = min(per_feature.elements, norm.where.tile_elements)
     traffic = collect(
-        per_feature, received_elements=_FEATURES_READ * features, tiles=norm.where.tiles
+        per_feature, received_elements=_VALUES_OF_FEATURE * features, tiles=norm.where.tiles
     )
     vertices = norm.gradient() if is_gradient else norm.applied()
     stages += norm.stages(vertices, traffic)

@@ -213,7 +213,7 @@ def get_tuple_element(
     return LoweredInstruction(results=tuple(operands[first : first + count]), view_of=0)
 
 
-def placed(
+def program_values(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers values that exist when the program starts: constants, device numbers, tokens."""
@@ -233,17 +233,17 @@ def bitcast_convert(
 
 
 RULES: Mapping[str, Rule] = {
-    "after-all": placed,
+    "after-all": program_values,
     "add-dependency": passed_on,
     "bitcast": same_order,
     "bitcast-convert": bitcast_convert,
     "broadcast": broadcast,
-    "constant": placed,
-    "get-dimension-size": placed,
+    "constant": program_values,
+    "get-dimension-size": program_values,
     "get-tuple-element": get_tuple_element,
     "opt-barrier": passed_on,
-    "partition-id": placed,
-    "replica-id": placed,
+    "partition-id": program_values,
+    "replica-id": program_values,
     "reshape": same_order,
     "reverse": reverse,
     "set-dimension-size": set_dimension_size,

@@ -134,7 +134,7 @@ class _Rewriter:
         factors = yield from _repeated(
             origin,
             f"{prefix}.scale",
-            self._named(scaled.scale),
+            self._channels_of(scaled.scale),
             filter_type,
             numbers.kernel_output_feature,
         )
@@ -153,10 +153,10 @@ class _Rewriter:
         self, origin: Instruction, prefix: str, scaled: _ChannelScale
     ) -> Generator[Instruction, None, _Channels]:
         """Yields the sum of the shift and the scaled bias; returns it."""
-        shift, scale = self._named(scaled.shift), self._named(scaled.scale)
+        shift, scale = self._channels_of(scaled.shift), self._channels_of(scaled.scale)
         if scaled.bias is None:
             return shift
-        bias = self._named(scaled.bias)
+        bias = self._channels_of(scaled.bias)
         bias = yield from _cast(origin, f"{prefix}.before", bias, scale.type.dtype)
         product, total = f"{prefix}.scaled", f"{prefix}.shift"
         yield origin.replace(
@@ -167,7 +167,7 @@ class _Rewriter:
         )
         return _Channels(name=total, type=shift.type)
 
-    def _named(self, name: str) -> _Channels:
+    def _channels_of(self, name: str) -> _Channels:
         type_ = self._defined[name].type
         if not isinstance(type_, Array):
             raise TypeError(f"'{name}' must be an array. Received: {type_}.")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.lowering import lower, preferred_placement
-from ipu_tf.compiler.lowering.contractions.contraction import planned
+from ipu_tf.compiler.lowering.contractions.contraction import plan_for
 from ipu_tf.planner.plan import ConvPlan, MatMulPlan, PlanDoesNotFit
 from ipu_tf.planner.plan_steps import plan_supersteps
 from ipu_tf.planner.shapes import ConvShape, MatMulShape
@@ -28,14 +28,14 @@ FORWARD, INPUT, FILTER = "b01f_01io->b01f", "b01f_01oi->b01f", "f01b_i01o->01bf"
 def conv(x, k, r, *, window, labels=FORWARD, extra="", dtype="f32"):
     text = CONV.format(x=x, k=k, r=r, window=window, labels=labels, dtype=dtype) + extra
     program = run(text)
-    shape, _ = planned(program.context.instructions["r"], program.context)
+    shape, _ = plan_for(program.context.instructions["r"], program.context)
     return shape, program
 
 
 def test_a_dot_is_a_matmul():
     program = run(DOT)
     made = program.lowered["r"]
-    shape, plan = planned(program.context.instructions["r"], program.context)
+    shape, plan = plan_for(program.context.instructions["r"], program.context)
     assert shape == MatMulShape(m=8, k=64, n=16)
     assert made.flops == 2 * 8 * 64 * 16
     assert made.plan == plan
@@ -60,7 +60,7 @@ def test_a_batched_dot():
         "r = f16[3,5,8,6] dot(x, y), dot_dimension_numbers={lhs_contracting={3} "
         "rhs_contracting={3} lhs_batch={0,1} rhs_batch={0,1}}"
     )
-    shape, _ = planned(program.context.instructions["r"], program.context)
+    shape, _ = plan_for(program.context.instructions["r"], program.context)
     assert shape == MatMulShape(batch=15, m=8, k=4, n=6, dtype="float16")
 
 
@@ -95,7 +95,7 @@ def test_operands_in_place_need_not_be_fetched():
         for index, name in enumerate("xw")
     }
     in_place = run(DOT, placed=wishes)
-    shape, plan = planned(instruction, elsewhere.context)
+    shape, plan = plan_for(instruction, elsewhere.context)
     assert in_place.lowered["r"].supersteps == plan_supersteps(shape, plan, in_place.context.target)
     assert in_place.cycles("r") < elsewhere.cycles("r")
     assert in_place.lowered["r"].exchange_code_bytes < elsewhere.lowered["r"].exchange_code_bytes

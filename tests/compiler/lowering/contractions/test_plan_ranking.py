@@ -8,7 +8,7 @@ import pytest
 
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.lowering import lower, preferred_placement, spread
-from ipu_tf.compiler.lowering.contractions.contraction import planned
+from ipu_tf.compiler.lowering.contractions.contraction import plan_for
 from ipu_tf.machine.target import target
 from ipu_tf.planner.arrivals import ranked_cycles
 from ipu_tf.planner.candidates import Candidates
@@ -120,7 +120,7 @@ def ranked(shape, plan):
 def test_plans_rank_as_lowering_charges_them(count):
     off, blind, lost = [], [], []
     for made, context, operands in programs(count):
-        shape, plan = planned(made, context)
+        shape, plan = plan_for(made, context)
         charged = lowered_cycles(made, context, operands, shape, plan)
         off.append(abs(ranked(shape, plan) / charged - 1))
         blind.append(abs(int(plan_cost(shape, plan, BOW)) / charged - 1))
