@@ -25,7 +25,6 @@ from ipu_tf.runtime.extraction import (
     hlo_stand_ins,
     hlo_stock,
     loop_bounds,
-    uncompilable,
 )
 from ipu_tf.runtime.extraction.hlo_parameters import (
     FirstRead,
@@ -164,14 +163,13 @@ def _hlo(region: TracedRegion, name: str, scopes: LayerScopes) -> Any:
     # remaining rows depends on data; the cost is that of the bound that XLA knows.
     by_user = {op: kind for op, kind in dynamic.items() if not scopes.updates_weights(op)}
     if by_user:
-        raise UncompilableProgram(name, _ops(by_user, scopes), uncompilable.DYNAMIC_SHAPES)
+        raise UncompilableProgram.by_dynamic_shapes(name, _ops(by_user, scopes))
     if not unbounded:
         return proto
     bounds = loop_bounds.trip_bounds(from_proto(proto), hlo_stock.NUMBERS)
     loop_names = sorted({loop.op_name for loop in unbounded if loop.body not in bounds})
     if loop_names:
-        refused_loops = [_loop(loop, scopes) for loop in loop_names]
-        raise UncompilableProgram(name, refused_loops, uncompilable.UNBOUNDED_LOOPS)
+        raise UncompilableProgram.by_loops(name, [_loop(loop, scopes) for loop in loop_names])
     proto, _ = _read(region, function, bounds, name, scopes)
     return proto
 
@@ -208,25 +206,17 @@ def _read(
         except (ValueError, tf.errors.OpError) as error:
             reason = _NOISE.split(str(error))[0].strip()
             refused_ops = _ops_in_message(str(error), scopes)
-            explanation = _explanation(reason, refused_ops)
-            if explanation is not None:
-                raise UncompilableProgram(name, refused_ops, explanation) from error
+            # All others have a type that XLA knows.
+            if refused_ops and all(op.op_type == loop_bounds.FAKE for op in refused_ops):
+                raise UncompilableProgram.by_branches(name, refused_ops) from error
+            if _NO_LIST_SIZE in reason:
+                raise UncompilableProgram.by_loops(name, refused_ops) from error
+            if _NO_KERNEL.search(reason):
+                raise UncompilableProgram.by_missing_kernels(name, refused_ops) from error
+            if _NO_CONSTANT.search(reason):
+                raise UncompilableProgram.by_arguments(name, refused_ops) from error
             raise UncompilableProgram.by_xla(name, refused_ops, reason) from error
     return HloModuleProto.FromString(serialized), functions.unbounded
-
-
-def _explanation(reason: str, refused: Sequence[RefusedOp]) -> str | None:
-    """Returns why XLA refuses ops, None where its own words have to do."""
-    # All others have a type that XLA knows.
-    if refused and all(op.op_type == loop_bounds.FAKE for op in refused):
-        return uncompilable.NESTED_LOOPS_IN_BRANCHES
-    if _NO_LIST_SIZE in reason:
-        return uncompilable.UNBOUNDED_LOOPS
-    if _NO_KERNEL.search(reason):
-        return uncompilable.MISSING_KERNELS
-    if _NO_CONSTANT.search(reason):
-        return uncompilable.DATA_DEPENDENT_ARGUMENTS
-    return None
 
 
 def _loop(name: str, scopes: LayerScopes) -> RefusedOp:

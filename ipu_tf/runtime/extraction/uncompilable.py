@@ -27,31 +27,6 @@ _INSTEAD: Mapping[str, str] = {
 """Advice for ops that need their own, by their type."""
 
 
-MISSING_KERNELS = (
-    f"XLA has no kernel for these ops. If they prepare data, {_ON_THE_HOST}; otherwise "
-    "replace them, or move them out of `strategy.run`:"
-)
-DATA_DEPENDENT_ARGUMENTS = (
-    "Sizes, shapes and axes must be compile-time constants, but those of these ops depend "
-    "on data. Give them constants, replace them, or move them out of `strategy.run`:"
-)
-DYNAMIC_SHAPES = (
-    "Shapes are static on the IPU, but the results of these ops have sizes that depend on data. "
-    "Give them constant sizes, replace them, or move them out of `strategy.run`:"
-)
-NESTED_LOOPS_IN_BRANCHES = (
-    "The gradient of a loop within a loop keeps stacks of stacks, which the branches of a "
-    "conditional cannot return. Unroll the inner loop, or move the loops out of the branch:"
-)
-UNBOUNDED_LOOPS = (
-    "The gradient of a loop keeps values of each of its iterations, but the largest "
-    "number of iterations of these loops is unknown. Give them `maximum_iterations`: it "
-    "is an argument of tf.while_loop and keras.ops.while_loop; in a loop that AutoGraph "
-    "converts, call tf.autograph.experimental.set_loop_options(maximum_iterations=...) first:"
-)
-"""Explanations of an `UncompilableProgram`; its ops follow."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedOp:
     """An op that has no HLO.
@@ -80,11 +55,6 @@ class UncompilableProgram(ValueError):
     Attributes:
         program: Name of the function.
         refused: The refused ops, as far as they are known.
-
-    Args:
-        program: Name of the function.
-        refused: The refused ops.
-        explanation: Why they are, and what to do.
     """
 
     def __init__(self, program: str, refused: Sequence[RefusedOp], explanation: str) -> None:
@@ -102,4 +72,60 @@ class UncompilableProgram(ValueError):
             refused,
             f"XLA says: {reason}\nReplace {ops}, give them static shapes and constants, or move "
             f"them out of `strategy.run`{':' if refused else '.'}",
+        )
+
+    @classmethod
+    def by_missing_kernels(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
+        """Returns the error for a function with ops that XLA lacks."""
+        return cls(
+            program,
+            refused,
+            f"XLA has no kernel for these ops. If they prepare data, {_ON_THE_HOST}; otherwise "
+            "replace them, or move them out of `strategy.run`:",
+        )
+
+    @classmethod
+    def by_arguments(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
+        """Returns the error for a function with sizes or axes that depend on data."""
+        return cls(
+            program,
+            refused,
+            "Sizes, shapes and axes must be compile-time constants, but those of these ops depend "
+            "on data. Give them constants, replace them, or move them out of "
+            "`strategy.run`:",
+        )
+
+    @classmethod
+    def by_dynamic_shapes(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
+        """Returns the error for a function with tensors whose sizes depend on data."""
+        return cls(
+            program,
+            refused,
+            "Shapes are static on the IPU, but the results of these ops have sizes that depend on "
+            "data. "
+            "Give them constant sizes, replace them, or move them out of `strategy.run`:",
+        )
+
+    @classmethod
+    def by_branches(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
+        """Returns the error for a function with gradients of nested loops in a branch."""
+        return cls(
+            program,
+            refused,
+            "The gradient of a loop within a loop keeps stacks of stacks, which the branches of a "
+            "conditional cannot return. Unroll the inner loop, or move the loops out of the "
+            "branch:",
+        )
+
+    @classmethod
+    def by_loops(cls, program: str, loops: Sequence[RefusedOp]) -> Self:
+        """Returns the error for a function with loops whose gradients have no bound."""
+        return cls(
+            program,
+            loops,
+            "The gradient of a loop keeps values of each of its iterations, but the largest "
+            "number of iterations of these loops is unknown. Give them `maximum_iterations`: it "
+            "is an argument of tf.while_loop and keras.ops.while_loop; in a loop that AutoGraph "
+            "converts, call tf.autograph.experimental.set_loop_options(maximum_iterations=...) "
+            "first:",
         )
