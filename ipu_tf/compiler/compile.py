@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import logging
@@ -12,6 +13,9 @@ from ipu_tf.base import spans
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.cache import ProgramCache, ProgramStore, fingerprint
 from ipu_tf.compiler.compiler_options import CompilerOptions
+from ipu_tf.compiler.equal_blocks.lengthening import lengthened_module
+from ipu_tf.compiler.equal_blocks.outer_blocks import OuterBlocks
+from ipu_tf.compiler.equal_blocks.repetition import NotRepeated
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.deploy import deploy
@@ -39,6 +43,7 @@ def compile_program(
     samples_per_run: int = 0,
     deployment: Deployment | None = None,
     store: ProgramStore | None = None,
+    outer: OuterBlocks | None = None,
 ) -> DeviceProgram:
     """Returns the device program of a module, compiled once for equal arguments.
 
@@ -50,6 +55,7 @@ def compile_program(
         samples_per_run: Samples of one run of the module; 0 if unknown.
         deployment: Its stages, and how they run; None runs it whole on one IPU.
         store: Where several processes share programs, None where they do not.
+        outer: The trace of a few equal blocks that the module was made from; None if it was not.
 
     Raises:
         IPUOutOfMemoryError: An IPU does not hold its stages, and `options` makes that an error.
@@ -61,7 +67,7 @@ def compile_program(
     def build() -> DeviceProgram:
         recompute = options.recompute if deployment is None else deployment.recompute
         with spans.span("simplify", "compile", program=module.name):
-            step = simplified_step(module, recompute=recompute)
+            step = simplified_step(module, recompute=recompute, outer=outer)
         return compile_simplified(step, options, plans, samples_per_run, deployment)
 
     def shared() -> DeviceProgram:
@@ -102,13 +108,27 @@ def compile_simplified(
     )
 
 
-def simplified_step(module: Module, *, recompute: bool) -> Module:
-    """Returns a traced step, simplified, with its checkpoints if it recomputes activations."""
+def simplified_step(
+    module: Module, *, recompute: bool, outer: OuterBlocks | None = None
+) -> Module:
+    """Returns a traced step, simplified, with its checkpoints if it recomputes activations.
+
+    Args:
+        module: The step, as traced.
+        recompute: Whether it recomputes activations.
+        outer: The trace of a few equal blocks that a step was made from. If it is this one, passes
+            run on that trace, and the other blocks are copied thereafter.
+    """
     for source, recomputes, step in tuple(_simplified):
         if source is module and recomputes == recompute:
             return step
     mark = marks.with_checkpoints if recompute else marks.without_checkpoints
-    result = simplify(mark(module))
+    result = None
+    if outer is not None and outer.longer is module:
+        with contextlib.suppress(NotRepeated):
+            result = lengthened_module(simplify(mark(outer.traced)), outer.repetition)
+    if result is None:
+        result = simplify(mark(module))
     _simplified[:] = [(module, recompute, result), *_simplified[:1]]
     return result
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ipu_tf.compiler.compiler_options import CompilerOptions
+from ipu_tf.compiler.equal_blocks.outer_blocks import OuterBlocks
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.planner.plan import OpShape, Plan
 
@@ -19,9 +20,11 @@ class TracedStep:
         options: The compiler's options.
         plans: Plans of its tile ops.
         samples_per_run: Samples of one run; 0 if unknown.
+        outer: The trace of a few equal blocks that it was made from; None if it was traced whole.
     """
 
     module: Module
     options: CompilerOptions
     plans: Mapping[str, tuple[OpShape, Plan]]
     samples_per_run: int
+    outer: OuterBlocks | None = None

@@ -49,7 +49,8 @@ def with_cheapest_checkpoints(program: Program) -> Program:
         )
 
     def with_own_checkpoints() -> DeviceProgram:
-        return compiled(True, (), simplified_step(step.module, recompute=True))
+        own = simplified_step(step.module, recompute=True, outer=step.outer)
+        return compiled(True, (), own)
 
     whole = Deployment(stage_of_layers={"": 0})
     choice = cheapest_that_fits(

@@ -166,7 +166,7 @@ def _recomputes(options: CompilerOptions, deployment: Deployment | None) -> bool
 
 def _simplified(step: TracedStep, *, recompute: bool) -> TracedStep:
     options = dataclasses.replace(step.options, out_of_memory="report")
-    module = simplified_step(step.module, recompute=recompute)
+    module = simplified_step(step.module, recompute=recompute, outer=step.outer)
     return dataclasses.replace(step, module=module, options=options)
 
 

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ipu_tf.compiler.equal_blocks.matching import Pair, pairs_of_blocks
+from ipu_tf.compiler.equal_blocks.outer_blocks import OuterBlocks
 from ipu_tf.compiler.equal_blocks.repetition import FIRST, SECOND, Block, NotRepeated, Repetition
 from ipu_tf.compiler.equal_blocks.splicing import spliced
 from ipu_tf.compiler.equal_blocks.traced_blocks import blocks_of_instructions
@@ -42,7 +43,23 @@ def lengthened(step: TracedStep, repetition: Repetition) -> TracedStep:
             for copy in range(repetition.copies):
                 plans[repetition.renamed(pair.second.op_name, copy)] = plan
     longer = _Lengthening(module, blocks, pairs, repetition).module()
-    return dataclasses.replace(step, module=longer, plans=plans)
+    outer = OuterBlocks(traced=step.module, repetition=repetition, longer=longer)
+    return dataclasses.replace(step, module=longer, plans=plans, outer=outer)
+
+
+def lengthened_module(module: Module, repetition: Repetition) -> Module:
+    """Returns the simplified step of all blocks of a model.
+
+    Args:
+        module: The step of four of the blocks, simplified.
+        repetition: The blocks.
+
+    Raises:
+        NotRepeated: As `lengthened`; simplification may join what blocks have.
+    """
+    blocks = blocks_of_instructions(module, repetition)
+    pairs = pairs_of_blocks(module, blocks, repetition)
+    return _Lengthening(module, blocks, pairs, repetition).module()
 
 
 class _Lengthening:

@@ -8,9 +8,9 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ipu_tf.compiler.compile import simplified_step
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.balance import (
     BalanceRequest,
     LayerFigures,
@@ -24,7 +24,6 @@ from ipu_tf.compiler.pipeline.candidate import PipelineCandidate, Split
 from ipu_tf.compiler.pipeline.deploy import deploy, stage_modules
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload, with_short_paths
 from ipu_tf.compiler.pipeline.search_bounds import Bounds, PipelineShape
-from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.cheapest import cheapest_that_fits
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.tile_program.device_program import DeviceProgram
@@ -104,7 +103,7 @@ class _Step:
     @classmethod
     def of(cls, traced: TracedStep, places: Mapping[str, int], offload: Offload) -> _Step:
         """Returns a traced step, simplified; the other arguments are those of `layer_figures`."""
-        module = simplify(marks.with_checkpoints(traced.module))
+        module = simplified_step(traced.module, recompute=True, outer=traced.outer)
         options = dataclasses.replace(traced.options, out_of_memory="report")
         figures = layer_figures(module, places, options, traced.plans, offload)
         return cls(traced=traced, module=module, options=options, figures=figures)

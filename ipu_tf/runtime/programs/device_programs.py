@@ -285,7 +285,9 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
         _LOG.warning("Program '%s': %s.", program.name, note)
     with spans.span("compile", "compile", program=program.name):
         store = job_folder()
-        compiled = compile_program(module, options, plans, samples, trace.deployment, store)
+        compiled = compile_program(
+            module, options, plans, samples, trace.deployment, store, step.outer
+        )
     compiled = _on_replicas(compiled, options)
     notes = (*_host_results(trace.outputs), *wide, *embedded_programs.notes(module))
     return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled

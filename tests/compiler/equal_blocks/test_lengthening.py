@@ -4,13 +4,16 @@ import re
 
 import pytest
 
+from ipu_tf.compiler import compile as compiler
+from ipu_tf.compiler.compile import simplified_step
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.equal_blocks.lengthening import lengthened
+from ipu_tf.compiler.equal_blocks.lengthening import lengthened, lengthened_module
 from ipu_tf.compiler.equal_blocks.repetition import BlockNames, NotRepeated, Repetition
 from ipu_tf.compiler.equal_blocks.splicing import lengthened_ops
 from ipu_tf.compiler.hlo import Array, Instruction, Module, Parameter, TupleType, verify
 from ipu_tf.compiler.hlo import Computation as Instructions
 from ipu_tf.compiler.passes import dead_code
+from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.machine import target
 from ipu_tf.programs.program import NativeOp
@@ -21,6 +24,8 @@ BLOCKS = [BlockNames(layers=(f"b{n}",), variables=(f"b{n}_w",)) for n in range(C
 
 class Chain:
     """A training step of blocks x -> tanh(w * x), as a trace has it; methods are overridden."""
+
+    gradient_of_loss = "abs"
 
     def __init__(self, blocks):
         self.blocks = blocks
@@ -80,7 +85,9 @@ class Chain:
         for n in self.blocks:
             values.append(self.forward(n, values[-1]))
         self.add("loss", "negate", values[-1], op="loss/Neg", layer="loss")
-        gradient = self.add("back", "negate", values[-1], op="gradient_tape/Neg", layer="loss")
+        gradient = self.add(
+            "back", self.gradient_of_loss, values[-1], op="gradient_tape/Abs", layer="loss"
+        )
         for n, before in reversed(list(zip(self.blocks, values, strict=False))):
             gradient = self.backward(n, before, gradient)
         results = ["loss", *(self.update(n, weight) for n, weight in weights)]
@@ -144,6 +151,50 @@ def test_the_step_is_that_of_a_trace_of_all_blocks(kind):
     verify(longer)
     assert read(longer) == read(whole)
     assert longer.parameters == whole.parameters
+
+
+def test_passes_on_four_blocks_give_what_they_give_on_all():
+    short = Chain((0, 1, COUNT - 2, COUNT - 1)).step().module
+    longer = lengthened_module(simplify(short), Repetition(BLOCKS))
+    verify(longer)
+    simple = simplify(lengthened_chain().module)
+    assert "fusion" in {one.opcode for one in simple.entry_computation}
+    assert read(longer) == read(simple)
+    assert longer.parameters == simple.parameters
+
+
+def simplified_modules(monkeypatch, step, module):
+    """The parameters of modules that passes run on, and the simplified module."""
+    passed = []
+    monkeypatch.setattr(compiler, "simplify", lambda one: passed.append(one) or simplify(one))
+    simple = simplified_step(module, recompute=False, outer=step.outer)
+    return [len(one.parameters) for one in passed], simple
+
+
+def test_passes_run_on_the_trace_of_four_blocks(monkeypatch):
+    step = lengthened_chain()
+    sizes, simple = simplified_modules(monkeypatch, step, step.module)
+    assert sizes == [2 + 4]
+    assert len(simple.parameters) == 2 + COUNT
+
+
+def test_passes_run_on_all_blocks_of_another_module(monkeypatch):
+    step = lengthened_chain()
+    sizes, _ = simplified_modules(monkeypatch, step, lengthened_chain().module)
+    assert sizes == [2 + COUNT]
+
+
+class WithLossAsGradient(Chain):
+    """Its gradients are sums with the loss, so passes compute them anew wherever they are read."""
+
+    gradient_of_loss = "negate"
+
+
+def test_passes_that_join_blocks_run_on_all(monkeypatch):
+    step = lengthened_chain(WithLossAsGradient)
+    sizes, simple = simplified_modules(monkeypatch, step, step.module)
+    assert sizes == [2 + 4, 2 + COUNT]
+    assert len(simple.parameters) == 2 + COUNT
 
 
 class WithGlobalNorm(Chain):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import zoo
+from ipu_tf.compiler.compile import compile_simplified, simplified_step
 from ipu_tf.compiler.equal_blocks.repetition import NotRepeated
 from ipu_tf.internals.keras_graphs import nodes_by_depth
 from ipu_tf.keras.keras3 import estimate_adapter
@@ -76,6 +77,35 @@ def check_equal(make, monkeypatch, **options):
     )
     assert tensors == others
     assert fullest_tiles(device) == pytest.approx(fullest_tiles(expected), rel=0.01)
+    check_simplified(together)
+
+
+def check_simplified(report):
+    """Checks that passes on the trace of four blocks change nothing: all steps, all tiles."""
+    (program,) = report.programs
+    step, deployment = program.source.step, program.source.deployment
+    assert step.outer is not None
+    recompute = deployment is not None and deployment.recompute
+    short, whole = (
+        simplified_step(module, recompute=recompute, outer=step.outer)
+        for module in (step.module, step.module.replace())
+    )
+    assert short.parameters == whole.parameters
+    one, other = (
+        compile_simplified(module, step.options, step.plans, 4, deployment)
+        for module in (short, whole)
+    )
+    assert steps_of(one) == steps_of(other)
+    for ipu, like in zip(one.ipus, other.ipus, strict=True):
+        assert (ipu.memory.peak_tile_bytes == like.memory.peak_tile_bytes).all()
+
+
+def steps_of(device):
+    """The steps without the numbers in names of instructions."""
+    return [
+        (step.opcode, step.layer, step.phase, step.op_name, step.supersteps, step.repeats)
+        for step in device.steps
+    ]
 
 
 def fullest_tiles(device):
