@@ -108,9 +108,7 @@ def compile_simplified(
     )
 
 
-def simplified_step(
-    module: Module, *, recompute: bool, outer: OuterBlocks | None = None
-) -> Module:
+def simplified_step(module: Module, *, recompute: bool, outer: OuterBlocks | None = None) -> Module:
     """Returns a traced step, simplified, with its checkpoints if it recomputes activations.
 
     Args:
