@@ -6,7 +6,7 @@ import pytest
 
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.lowering.contractions.contraction import plan_for
+from ipu_tf.compiler.lowering.contractions.contraction_plan import plan_for
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.machine.target import CHIPS
 from tests.compiler import modules

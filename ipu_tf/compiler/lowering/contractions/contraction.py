@@ -14,13 +14,11 @@ from functools import lru_cache
 from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contractions.contraction_layout import plan_layout
-from ipu_tf.compiler.lowering.contractions.contraction_shape import conv_shape, dot_shape
+from ipu_tf.compiler.lowering.contractions.contraction_plan import plan_for
 from ipu_tf.compiler.lowering.contractions.operand_transpositions import transpositions
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
-from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import on_tiles
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.option_plans import plan_of
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.arrivals import is_viewed
@@ -88,24 +86,6 @@ def contraction(
     )
 
 
-def plan_for(instruction: Instruction, context: LoweringContext) -> tuple[OpShape, Plan]:
-    """Returns the shape of a contraction and the plan that it runs with.
-
-    The plan is that of the tile op of the same name if both do the same work; else the planner's.
-    A tile op may count rows or columns of one product as factors of a batch.
-    """
-    shape = _shape(instruction, context)
-    tile_op_plan = context.plans.get(instruction.op_name)
-    if tile_op_plan is not None and _is_same_work(tile_op_plan[0], shape):
-        return tile_op_plan
-    return shape, plan_of(shape, context.options)
-
-
-def _is_same_work(executed: OpShape, shape: OpShape) -> bool:
-    is_as_batched = shape.family != "matmul" or executed.batch == shape.batch
-    return is_as_batched and executed.products == shape.products
-
-
 def preferred_operand(
     instruction: Instruction, operand: int, context: LoweringContext
 ) -> Placement:
@@ -114,18 +94,6 @@ def preferred_operand(
     array = operand_array(instruction, operand, context)
     layout = plan_layout(instruction, array, _SIDES[operand], shape, plan)
     return on_tiles(array, plan.tiles, context, layout=layout)
-
-
-def _shape(instruction: Instruction, context: LoweringContext) -> OpShape:
-    left, right = (operand_array(instruction, index, context) for index in (0, 1))
-    try:
-        if instruction.opcode == "dot":
-            return dot_shape(instruction, left, right)
-        return conv_shape(instruction, left, right, array_of(instruction))
-    except (ValueError, ZeroDivisionError) as error:
-        raise LoweringError(
-            instruction, f"it cannot be planned: {error} Give all dimensions at least one element."
-        ) from None
 
 
 @lru_cache(maxsize=_CACHED_PLANS)

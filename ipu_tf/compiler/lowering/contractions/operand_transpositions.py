@@ -1,10 +1,10 @@
 """Operands of dots that lie the other way round: transposed on their tiles before the products.
 
 AMP units read the elements that are summed side by side, in both operands. An operand whose summed
-dimension is not the innermost one in memory is transposed where it lies, as poplibs regroups it
-(poplibs, popops/Rearrange.cpp): by its vertex where both extents divide by its block, else element
-by element. A weight lies as the forward pass reads it. Does not model the memory of the transposed
-copy; convolutions charge theirs in their plans.
+dimension is not the innermost one in memory (`memory_order.py`) is transposed where it lies, as
+poplibs regroups it (poplibs, popops/Rearrange.cpp): by its vertex where both extents divide by its
+block, else element by element. A weight lies as the forward pass reads it. Does not model the
+memory of the transposed copy; convolutions charge theirs in their plans.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import DotDimensions, Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.contractions.memory_order import row_dimension
 from ipu_tf.compiler.lowering.rules import array_of, operand_array
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
@@ -53,13 +54,17 @@ def transpositions(
     if instruction.opcode != "dot":
         return {}
     numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
+    sides = (
+        (numbers.lhs_contracting, numbers.lhs_batch),
+        (numbers.rhs_contracting, numbers.rhs_batch),
+    )
     by_operand = {}
-    for index, summed in enumerate((numbers.lhs_contracting, numbers.rhs_contracting)):
+    for index, (summed, batch) in enumerate(sides):
         array = operand_array(instruction, index, context)
         if not summed or operands[index].repeats is not None:
             continue
         rows = math.prod(array.dims[axis] for axis in _last_neighbours(summed))
-        columns = _innermost(instruction, index, max(summed), context)
+        columns = _columns(instruction, index, summed, batch, context)
         if min(rows, columns) > 1:
             by_elements = bool(rows % _BLOCK or columns % _BLOCK)
             vertex = _transpose(operands[index], array.dtype, context.target, by_elements)
@@ -72,6 +77,28 @@ def _last_neighbours(axes: Sequence[int]) -> list[int]:
     """Returns the last of some dimensions and those that lie next to it without a gap."""
     last = max(axes)
     return [axis for axis in axes if set(range(axis, last)) <= set(axes)]
+
+
+def _columns(
+    instruction: Instruction,
+    index: int,
+    summed: Sequence[int],
+    batch: Sequence[int],
+    context: LoweringContext,
+) -> int:
+    """Returns the extent that lies side by side in place of the summed one; 1 if that one does.
+
+    Rows of one of several products, as those of a head, may begin within a group of rows: they are
+    copied element by element, too.
+    """
+    beside = row_dimension(instruction, index, context)
+    if beside is None:
+        return _innermost(instruction, index, max(summed), context)
+    dims = operand_array(instruction, index, context).dims
+    if beside in summed:
+        return dims[beside] if batch and dims[beside] % _BLOCK else 1
+    free = [axis for axis in range(beside) if axis not in (*summed, *batch)]
+    return math.prod(dims[axis] for axis in _last_neighbours([*free, beside]))
 
 
 def _innermost(instruction: Instruction, index: int, axis: int, context: LoweringContext) -> int:

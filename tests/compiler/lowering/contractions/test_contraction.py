@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.lowering import lower, preferred_placement
-from ipu_tf.compiler.lowering.contractions.contraction import plan_for
+from ipu_tf.compiler.lowering.contractions.contraction_plan import plan_for
 from ipu_tf.planner.plan import ConvPlan, MatMulPlan, PlanDoesNotFit
 from ipu_tf.planner.plan_steps import plan_supersteps
 from ipu_tf.planner.shapes import ConvShape, MatMulShape

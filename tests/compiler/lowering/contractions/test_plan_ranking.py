@@ -8,7 +8,7 @@ import pytest
 
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.lowering import lower, preferred_placement, spread
-from ipu_tf.compiler.lowering.contractions.contraction import plan_for
+from ipu_tf.compiler.lowering.contractions.contraction_plan import plan_for
 from ipu_tf.machine.target import target
 from ipu_tf.planner.arrivals import ranked_cycles
 from ipu_tf.planner.candidates import Candidates
