@@ -79,11 +79,11 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
     """
     plans = plan if isinstance(plan, Candidates) else Candidates.of(plan)
     blocks = plan_blocks(shape, plans, target)
-    phases = _phases(shape, plans, blocks, target)
     undilated = shape.undilated
     if undilated is None:
-        return phases
+        return _phases(shape, plans, blocks, target)
     undilated_blocks = plan_blocks(undilated, plans, target)
+    phases = _phases(shape, plans, blocks, target)
     result_elements = _result_share(undilated, plans, undilated_blocks)
     dilated = (
         *_phases(undilated, plans, undilated_blocks, target),

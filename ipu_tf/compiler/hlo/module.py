@@ -82,6 +82,10 @@ class TupleType:
 Type: TypeAlias = Array | TupleType
 
 
+class NotAnArray(TypeError):
+    """An instruction has a tuple where its reader takes an array."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
     """One operation.
@@ -121,6 +125,17 @@ class Instruction:
     phase: Phase = "forward"
     recomputed: bool = False
     after: tuple[str, ...] = ()
+
+    @property
+    def array(self) -> Array:
+        """The type of the result, which must be one array.
+
+        Raises:
+            NotAnArray: It is a tuple.
+        """
+        if not isinstance(self.type, Array):
+            raise NotAnArray(f"The result of '{self.name}' must be one array, not {self.type}.")
+        return self.type
 
     def replace(self, **changes: object) -> Instruction:
         """Returns the instruction with some fields changed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.hlo import Instruction, NotAnArray
 from ipu_tf.compiler.lowering import flow
 from ipu_tf.compiler.lowering.communication import collectives, host, replica_shares
 from ipu_tf.compiler.lowering.context import LoweringContext
@@ -72,7 +72,10 @@ def lower(
             )
     if not context.target.macs_per_cycle_f8:
         _check_no_float8(instruction, context)
-    return rule(instruction, operands, context)
+    try:
+        return rule(instruction, operands, context)
+    except NotAnArray as error:
+        raise LoweringError(instruction, f"it takes no tuples. {error}") from None
 
 
 def _check_no_float8(instruction: Instruction, context: LoweringContext) -> None:
@@ -102,6 +105,6 @@ def preferred_placement(
             return contraction.preferred_operand(instruction, operand_index, context)
         if instruction.opcode in indexing.RULES:
             return indexing.preferred_table(instruction, operand_index, context)
-    except (PlanDoesNotFit, LoweringError):
+    except (PlanDoesNotFit, LoweringError, NotAnArray):
         return None
     return None

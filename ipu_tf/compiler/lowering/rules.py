@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ipu_tf.compiler.hlo import Array, Instruction
+from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
-from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.tile_program.layouts.placement import Placement
 
 Rule: TypeAlias = Callable[[Instruction, Sequence[Placement], LoweringContext], LoweredInstruction]
@@ -16,21 +15,6 @@ Rule: TypeAlias = Callable[[Instruction, Sequence[Placement], LoweringContext], 
 
 A rule is a pure function of these, except that it asks the context for the emptiest tiles.
 """
-
-
-def array_of(instruction: Instruction) -> Array:
-    """Returns the type of an instruction's result, which must be an array."""
-    if not isinstance(instruction.type, Array):
-        raise LoweringError(instruction, f"its result must be one array, not {instruction.type}.")
-    return instruction.type
-
-
-def operand_array(instruction: Instruction, index: int, context: LoweringContext) -> Array:
-    """Returns the type of an operand, which must be an array."""
-    type_ = context.operand(instruction, index).type
-    if not isinstance(type_, Array):
-        raise LoweringError(instruction, f"operand {index} must be an array, not {type_}.")
-    return type_
 
 
 def root_opcode(instruction: Instruction, context: LoweringContext) -> str:

@@ -241,6 +241,11 @@ def test_reduces_several_tensors_together():
 
 
 REFUSED = {
+    "a tuple": (
+        "x = f32[8] parameter(0)\nr = (f32[8], f32[8]) broadcast(x), dimensions={0}",
+        "it takes no tuples. The result of 'r' must be one array, not (f32[8], f32[8]). "
+        "Received: opcode 'broadcast'",
+    ),
     "fft": (
         "x = f32[8] parameter(0)\nr = f32[8] fft(x), fft_length={8}",
         "the IPU has no Fourier transform; write it as a matmul",

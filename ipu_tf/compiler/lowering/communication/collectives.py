@@ -14,7 +14,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
-from ipu_tf.compiler.lowering.rules import Rule, operand_array
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.machine import links, sync
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
@@ -41,7 +41,7 @@ def collective(
     where = results[0]
     compute = 0
     if instruction.opcode in _ADDS:
-        dtype = operand_array(instruction, 0, context).dtype
+        dtype = context.operand(instruction, 0).array.dtype
         share = ceil_div(sum(p.elements for p in operands), where.tiles)
         sums = vertex_costs.reduce(ceil_div(share, ipus), ipus, dtype, context.target)
         compute = int(sums.cycles)

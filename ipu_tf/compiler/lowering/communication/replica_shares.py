@@ -12,7 +12,7 @@ from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import spread
-from ipu_tf.compiler.lowering.rules import Rule, array_of
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.steps import ComputeStage
@@ -23,7 +23,7 @@ def share(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers the choice of a replica's share of a value: it moves evenly to all tiles."""
-    result = spread(array_of(instruction), context)
+    result = spread(instruction.array, context)
     traffic = collect(operands[0], received_elements=result.tile_elements, tiles=result.tiles)
     stage = ComputeStage(name="share", where=result, traffic=traffic, into_place=True)
     return lower_stages([stage], (result,), context.target)
@@ -38,7 +38,7 @@ def gather(
     replica's share alone does.
     """
     share, result = operands[0], operands[1].stored
-    whole = spread(array_of(instruction), context)
+    whole = spread(instruction.array, context)
     if instruction.attributes["gathered"]:
         traffic = move(whole, result)
     else:

@@ -18,7 +18,7 @@ from ipu_tf.compiler.lowering.contractions.contraction_plan import plan_for
 from ipu_tf.compiler.lowering.contractions.operand_transpositions import transpositions
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import on_tiles
-from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.arrivals import is_viewed
@@ -51,13 +51,13 @@ def contraction(
         LoweringError: Tiles do not multiply values of its type.
     """
     shape, plan = plan_for(instruction, context)
-    array = array_of(instruction)
+    array = instruction.array
     layout = plan_layout(instruction, array, "result", shape, plan)
     result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
     traffic, messages = NOTHING, _partial_messages(shape, plan)
     transposed = transpositions(instruction, operands, context)
     for number, operand in enumerate(operands):
-        source_array = operand_array(instruction, number, context)
+        source_array = context.operand(instruction, number).array
         layout = plan_layout(instruction, source_array, _SIDES[number], shape, plan)
         home = _home(operand, layout, min(plan.tiles, context.target.tiles))
         operand_traffic = _without_skips(move(operand, home), number, shape)
@@ -91,7 +91,7 @@ def preferred_operand(
 ) -> Placement:
     """Returns the preferred placement of an operand: evenly on the tiles of the plan."""
     shape, plan = plan_for(instruction, context)
-    array = operand_array(instruction, operand, context)
+    array = context.operand(instruction, operand).array
     layout = plan_layout(instruction, array, _SIDES[operand], shape, plan)
     return on_tiles(array, plan.tiles, context, layout=layout)
 

@@ -6,7 +6,6 @@ from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contractions.contraction_shape import conv_shape, dot_shape
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
-from ipu_tf.compiler.lowering.rules import array_of, operand_array
 from ipu_tf.compiler.option_plans import plan_of
 from ipu_tf.planner.plan import Plan
 from ipu_tf.planner.shapes import OpShape
@@ -19,23 +18,21 @@ def plan_for(instruction: Instruction, context: LoweringContext) -> tuple[OpShap
     A tile op may count rows or columns of one product as factors of a batch.
     """
     shape = _shape(instruction, context)
-    tile_op_plan = context.plans.get(instruction.op_name)
-    if tile_op_plan is not None and _is_same_work(tile_op_plan[0], shape):
-        return tile_op_plan
+    tile_op = context.plans.get(instruction.op_name)
+    if tile_op is not None:
+        executed, _ = tile_op
+        is_as_batched = shape.family != "matmul" or executed.batch == shape.batch
+        if is_as_batched and executed.products == shape.products:
+            return tile_op
     return shape, plan_of(shape, context.options)
 
 
-def _is_same_work(executed: OpShape, shape: OpShape) -> bool:
-    is_as_batched = shape.family != "matmul" or executed.batch == shape.batch
-    return is_as_batched and executed.products == shape.products
-
-
 def _shape(instruction: Instruction, context: LoweringContext) -> OpShape:
-    left, right = (operand_array(instruction, index, context) for index in (0, 1))
+    left, right = (context.operand(instruction, index).array for index in (0, 1))
     try:
         if instruction.opcode == "dot":
             return dot_shape(instruction, left, right)
-        return conv_shape(instruction, left, right, array_of(instruction))
+        return conv_shape(instruction, left, right, instruction.array)
     except (ValueError, ZeroDivisionError) as error:
         raise LoweringError(
             instruction, f"it cannot be planned: {error} Give all dimensions at least one element."

@@ -16,7 +16,7 @@ from ipu_tf.compiler.lowering.contractions.contraction_shape import dtype_of
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import product, spread
-from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
@@ -37,7 +37,7 @@ def cholesky(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a Cholesky factorisation of one matrix or a batch of them."""
-    array = array_of(instruction)
+    array = instruction.array
     dtype = dtype_of(instruction, array)
     size, batch = array.dims[-1], product(array.dims[:-2])
     block = min(size, context.options.cholesky_block)
@@ -62,7 +62,7 @@ def triangular_solve(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers the solution of a triangular system with many right-hand sides."""
-    array, matrix = array_of(instruction), operand_array(instruction, 0, context)
+    array, matrix = instruction.array, context.operand(instruction, 0).array
     options: TriangularSolveOptions = instruction.attributes["triangular_solve_options"]
     dtype = dtype_of(instruction, matrix)
     size, batch = matrix.dims[-1], product(matrix.dims[:-2])

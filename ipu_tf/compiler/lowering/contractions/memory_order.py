@@ -15,7 +15,6 @@ from ipu_tf.compiler.hlo import DotDimensions, Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contractions.contraction_plan import plan_for
 from ipu_tf.compiler.lowering.elements import elementwise
-from ipu_tf.compiler.lowering.rules import array_of
 from ipu_tf.machine.contractions import METHODS
 from ipu_tf.planner.plan import cut_grain
 
@@ -32,7 +31,7 @@ def row_dimension(instruction: Instruction, index: int, context: LoweringContext
     None if no product made the operand, or one whose columns lie side by side.
     """
     operand = context.operand(instruction, index)
-    dims = array_of(operand).dims
+    dims = operand.array.dims
     places: list[_Place | None] = [(axis, 1) for axis in range(len(dims))]
     source: Instruction | None = operand
     while source is not None and source.opcode != "dot":
@@ -40,11 +39,13 @@ def row_dimension(instruction: Instruction, index: int, context: LoweringContext
         if before is not None:
             places = [place and _before(place, source, before) for place in places]
         source = before
-    if source is None or not _are_rows_innermost(source, context):
+    if source is None:
         return None
     last = _last_row(source, context)
-    found = (axis for axis, place in enumerate(places) if place == (last, 1) and dims[axis] > 1)
-    return next(found, None)
+    if not _are_rows_innermost(source, context):
+        return None
+    axes = (axis for axis, place in enumerate(places) if place == (last, 1) and dims[axis] > 1)
+    return next(axes, None)
 
 
 def _source(instruction: Instruction, context: LoweringContext) -> Instruction | None:
@@ -54,10 +55,8 @@ def _source(instruction: Instruction, context: LoweringContext) -> Instruction |
     if instruction.opcode not in _ALONG or _transposes(instruction, context):
         return None
     operands = [context.operand(instruction, index) for index in range(len(instruction.operands))]
-    size = array_of(instruction).elements
-    whole = [
-        one for one in operands if one.opcode != "broadcast" and array_of(one).elements == size
-    ]
+    size = instruction.array.elements
+    whole = [one for one in operands if one.opcode != "broadcast" and one.array.elements == size]
     return whole[0] if len(whole) == 1 else None
 
 
@@ -75,7 +74,7 @@ def _before(place: _Place, instruction: Instruction, source: Instruction) -> _Pl
     axis, step = place
     if instruction.opcode == "transpose":
         return instruction.attributes["dimensions"][axis], step
-    dims, before = array_of(instruction).dims, array_of(source).dims
+    dims, before = instruction.array.dims, source.array.dims
     if dims == before:
         return place
     step *= math.prod(dims[axis + 1 :])
@@ -96,6 +95,6 @@ def _are_rows_innermost(dot: Instruction, context: LoweringContext) -> bool:
 def _last_row(dot: Instruction, context: LoweringContext) -> int:
     """Returns the last dimension of a dot's rows that has several elements."""
     numbers: DotDimensions = dot.attributes["dot_dimension_numbers"]
-    left = len(array_of(context.operand(dot, 0)).dims) - len(numbers.lhs_contracting)
-    dims: Sequence[int] = array_of(dot).dims[:left]
+    left = len(context.operand(dot, 0).array.dims) - len(numbers.lhs_contracting)
+    dims: Sequence[int] = dot.array.dims[:left]
     return max((axis for axis, extent in enumerate(dims) if extent > 1), default=0)

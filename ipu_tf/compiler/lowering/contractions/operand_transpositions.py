@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from ipu_tf.compiler.hlo import DotDimensions, Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contractions.memory_order import row_dimension
-from ipu_tf.compiler.lowering.rules import array_of, operand_array
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
@@ -60,7 +59,7 @@ def transpositions(
     )
     by_operand = {}
     for index, (summed, batch) in enumerate(sides):
-        array = operand_array(instruction, index, context)
+        array = context.operand(instruction, index).array
         if not summed or operands[index].repeats is not None:
             continue
         rows = math.prod(array.dims[axis] for axis in _last_neighbours(summed))
@@ -94,7 +93,7 @@ def _columns(
     beside = row_dimension(instruction, index, context)
     if beside is None:
         return _innermost(instruction, index, max(summed), context)
-    dims = operand_array(instruction, index, context).dims
+    dims = context.operand(instruction, index).array.dims
     if beside in summed:
         return dims[beside] if batch and dims[beside] % _BLOCK else 1
     free = [axis for axis in range(beside) if axis not in (*summed, *batch)]
@@ -108,13 +107,13 @@ def _innermost(instruction: Instruction, index: int, axis: int, context: Lowerin
     """
     source = context.operand(instruction, index)
     while source.opcode in _VIEWS:
-        before = array_of(context.operand(source, 0))
+        before = context.operand(source, 0).array
         if source.opcode == "transpose":
             axis = source.attributes["dimensions"][axis]
         elif source.opcode != "convert":
-            axis = _same_border(array_of(source).dims, axis, before.dims)
+            axis = _same_border(source.array.dims, axis, before.dims)
         source = context.operand(source, 0)
-    dims = array_of(source).dims
+    dims = source.array.dims
     is_innermost = math.prod(dims[axis + 1 :]) == 1
     innermost = next((extent for extent in reversed(dims) if extent > 1), 1)
     if source.opcode != "parameter":

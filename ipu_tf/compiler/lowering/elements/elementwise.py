@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ipu_tf.compiler.hlo import Array, Computation, Instruction
+from ipu_tf.compiler.hlo import Computation, Instruction
 from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
-from ipu_tf.compiler.lowering.rules import Rule, array_of
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
@@ -50,7 +50,7 @@ def operation(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a single operation."""
-    result = array_of(instruction)
+    result = instruction.array
     dtype = _operand_dtype(instruction, context)
     placement = result_placement(instruction, operands, context)
     try:
@@ -71,7 +71,7 @@ def convert(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a cast; one between types of the same representation is a view."""
-    source, result = _operand_dtype(instruction, context), array_of(instruction)
+    source, result = _operand_dtype(instruction, context), instruction.array
     if source == result.dtype:
         return LoweredInstruction(results=(operands[0],), view_of=0)
     placement = result_placement(instruction, operands, context)
@@ -86,7 +86,7 @@ def fusion(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a chain of element-wise operations as one pass over the elements of its result."""
-    result = array_of(instruction)
+    result = instruction.array
     body = context.computations[instruction.computations[0]]
     placement = result_placement(instruction, operands, context)
     operations, flops_per_element = _operations(body)
@@ -104,7 +104,7 @@ def result_placement(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> Placement:
     """Returns the placement of the result of an element-wise operation."""
-    result = array_of(instruction)
+    result = instruction.array
     if instruction.opcode in _LIKE_ACTIVATIONS and operands[0].repeats is None:
         return like(operands[0], result)
     best: tuple[tuple[bool, int, int], Placement] | None = None
@@ -180,7 +180,7 @@ def views_inside(
     by_name = body.by_name()
     for inner in body:
         # A broadcast to fewer elements than the result's (such as of a scalar) is broadcast again.
-        if inner.opcode != "broadcast" or array_of(inner).elements != placement.elements:
+        if inner.opcode != "broadcast" or inner.array.elements != placement.elements:
             continue
         source = by_name[inner.operands[0]]
         while source.opcode in ("reshape", "bitcast", "convert"):
@@ -188,7 +188,7 @@ def views_inside(
         if source.opcode != "parameter":
             continue
         number = source.attributes["parameter_number"]
-        views[number] = broadcast_view(inner, operands[number], like(placement, array_of(inner)))
+        views[number] = broadcast_view(inner, operands[number], like(placement, inner.array))
     return [
         view
         if view.repeats is not None or view.elements == placement.elements
@@ -212,7 +212,7 @@ def broadcast_view(instruction: Instruction, operand: Placement, storage: Placem
         operand: The placement of its operand.
         storage: The placement of its result if it were stored.
     """
-    result = array_of(instruction)
+    result = instruction.array
     dimensions = instruction.attributes["dimensions"]
     pattern = tuple((extent, axis in dimensions) for axis, extent in enumerate(result.dims))
     return Placement(
@@ -235,10 +235,7 @@ def _in_runs(distinct: int, elements: int) -> tuple[tuple[int, bool], ...]:
 def _operand_dtype(instruction: Instruction, context: LoweringContext) -> str:
     """Returns the type of an operation's arithmetic: that of the values, for a select."""
     index = 1 if instruction.opcode == "select" else 0
-    type_ = context.operand(instruction, index).type
-    if not isinstance(type_, Array):
-        raise LoweringError(instruction, "element-wise operations take arrays, not tuples.")
-    return type_.dtype
+    return context.operand(instruction, index).array.dtype
 
 
 def _opcode_of(instruction: Instruction, index: int, context: LoweringContext) -> str:

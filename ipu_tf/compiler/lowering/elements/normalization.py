@@ -20,7 +20,7 @@ from ipu_tf.compiler.lowering.elements.elementwise import views_inside
 from ipu_tf.compiler.lowering.elements.reduce import Reduction, reduction_stages
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
-from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
@@ -144,7 +144,7 @@ class _Norm:
 def _norm(instruction: Instruction, where: Placement, context: LoweringContext) -> _Norm:
     return _Norm(
         where=where,
-        array=operand_array(instruction, 0, context),
+        array=context.operand(instruction, 0).array,
         kept_dimensions=tuple(instruction.attributes["kept_dimensions"]),
         target=context.target,
     )
@@ -174,7 +174,7 @@ def norm_sum(
     summed, placement = reduction_stages(reduction, operands[:1], context)
     return lower_stages(
         [*stages, *summed],
-        (like(placement, array_of(instruction)),),
+        (like(placement, instruction.array),),
         context.target,
         scratch=scratch,
         flops=norm.array.elements * (1 + 3 * bool(stages)),
@@ -193,7 +193,7 @@ def norm_apply(
     vertices = norm.gradient() if tensors > 1 else norm.applied()
     return lower_stages(
         norm.stages(vertices, traffic),
-        (like(norm.where, array_of(instruction)),),
+        (like(norm.where, instruction.array),),
         context.target,
         scratch=norm.temporaries(1) if tensors > 1 else (),
         flops=norm.array.elements * (len(vertices) - 1),
@@ -205,7 +205,7 @@ def batch_norm(
 ) -> LoweredInstruction:
     """Lowers XLA's own batch normalisation in training, in inference, or its gradient."""
     feature = instruction.attributes["feature_index"]
-    array = operand_array(instruction, 0, context)
+    array = context.operand(instruction, 0).array
     norm = _Norm(
         where=operands[0].stored, array=array, kept_dimensions=(feature,), target=context.target
     )

@@ -9,7 +9,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
-from ipu_tf.compiler.lowering.rules import Rule, array_of
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
@@ -29,7 +29,7 @@ def rng(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers numbers of a distribution; all tiles need its parameters (scalars) or seeds."""
-    array = array_of(instruction)
+    array = instruction.array
     distribution = instruction.attributes["distribution"]
     if distribution not in _DRAW:
         names = ", ".join(_DRAW)
@@ -62,7 +62,7 @@ def dropout(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers dropout, or its gradient: every tile masks its own elements; all need the seeds."""
-    array = array_of(instruction)
+    array = instruction.array
     elements, *seeds = operands
     where = like(elements, array) if elements.repeats is None else spread(array, context)
     vertex = vertices.dropout(where.tile_elements, array.dtype, context.target)

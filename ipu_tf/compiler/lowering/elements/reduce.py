@@ -19,7 +19,7 @@ from ipu_tf.compiler.lowering.mapping import (
     product,
     spread_tiles,
 )
-from ipu_tf.compiler.lowering.rules import Rule, operand_array
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
@@ -65,7 +65,7 @@ def reduce(
     """Lowers a reduction. The first half of its operands are tensors, the rest initial values."""
     results = tuple(arrays(instruction.type))
     reduction = Reduction(
-        operand=operand_array(instruction, 0, context),
+        operand=context.operand(instruction, 0).array,
         dimensions=tuple(instruction.attributes["dimensions"]),
         operands=len(results),
         partials=results[0].dtype,

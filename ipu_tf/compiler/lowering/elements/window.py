@@ -8,7 +8,7 @@ from ipu_tf.compiler.hlo import Array, Instruction, Window, WindowDimension
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, product, spread
-from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
@@ -25,7 +25,7 @@ def reduce_window(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a reduction over windows; tiles fetch missing inputs of their windows."""
-    operand = operand_array(instruction, 0, context)
+    operand = context.operand(instruction, 0).array
     results = tuple(arrays(instruction.type))
     window: Window = instruction.attributes["window"]
     axis = _scanned_axis(operand, window)
@@ -53,8 +53,8 @@ def select_and_scatter(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers the gradient of max pooling: each source goes to the position its window selects."""
-    operand = operand_array(instruction, 0, context)
-    source = operand_array(instruction, 1, context)
+    operand = context.operand(instruction, 0).array
+    source = context.operand(instruction, 1).array
     window: Window = instruction.attributes["window"]
     result = operands[0].stored
     sources = _beside(result, operand, source)
@@ -80,7 +80,7 @@ def _scan(
     instruction: Instruction, operands: Sequence[Placement], axis: int, context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a cumulative sum: whole rows come to a tile, which scans them."""
-    array = array_of(instruction)
+    array = instruction.array
     row = array.dims[axis]
     rows = array.elements // row
     result = spread(array, context)

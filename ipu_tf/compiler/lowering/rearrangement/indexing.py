@@ -17,7 +17,7 @@ from ipu_tf.compiler.lowering.rearrangement.table_cost import (
     update_stages,
 )
 from ipu_tf.compiler.lowering.rearrangement.table_shape import part_of
-from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array, root_opcode
+from ipu_tf.compiler.lowering.rules import Rule, root_opcode
 from ipu_tf.compiler.lowering.stages import footprint_on, lower_stages
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.tile_program.layouts.footprint import Footprint
@@ -37,8 +37,8 @@ def gather(
     table, indices = operands
     access = table_access(instruction, context)
     plan, part = access.plan, part_of(access.shape, access.plan)
-    home = _home(access, table, operand_array(instruction, 0, context), context)
-    rows = array_of(instruction)
+    home = _home(access, table, context.operand(instruction, 0).array, context)
+    rows = instruction.array
     result = _rows(access, rows.elements, element_bytes(rows.dtype), home)
     where = _workers(home, plan.tiles)
     look_up, collect_rows = lookup_stages(access.shape, plan, context.target)
@@ -87,7 +87,7 @@ def scatter(
         partials = part_of(access.shape, access.plan).block_bytes
         scratch = (footprint_on(_workers(home, access.plan.tiles), int(partials)),)
     adds = combiner == "add" and results[0].dtype.startswith(("f", "bf"))
-    updates = operand_array(instruction, count + 1, context)
+    updates = context.operand(instruction, count + 1).array
     return lower_stages(
         stages,
         tuple(_like(home, result) for result in results),
@@ -102,7 +102,7 @@ def preferred_table(
     instruction: Instruction, operand: int, context: LoweringContext
 ) -> Placement | None:
     """Returns the preferred placement of a gather's or scatter's table; None for other operands."""
-    table = operand_array(instruction, 0, context)
+    table = context.operand(instruction, 0).array
     if operand != 0 or not table.elements:
         return None
     access = table_access(instruction, context)

@@ -13,7 +13,7 @@ from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import element_bytes, spread
-from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.tile_program.layouts.layout import LINEAR, view
@@ -27,7 +27,7 @@ def copy(
 ) -> LoweredInstruction:
     """Lowers a copy: every tile copies its piece; a view with repeated elements is filled in."""
     result = operands[0].stored
-    dtype = array_of(instruction).dtype
+    dtype = instruction.array.dtype
     vertex = vertex_costs.copy(result.tile_elements, dtype, context.target)
     stage = ComputeStage(
         name="copy", where=result, traffic=move(operands[0], result), vertex=vertex, into_place=True
@@ -39,7 +39,7 @@ def concatenate(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a concatenation: all operands are exchanged into one new array."""
-    array = array_of(instruction)
+    array = instruction.array
     result = spread(array, context)
     traffic = _into(result, operands)
     vertex = None
@@ -55,7 +55,7 @@ def pad(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers padding: the new array is filled with the value, then the operand moves in."""
-    array = array_of(instruction)
+    array = instruction.array
     result = spread(array, context)
     padding = max(0, array.elements - operands[0].elements)
     share = ceil_div(padding, result.tiles)
@@ -77,7 +77,7 @@ def iota(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers ascending numbers: every tile writes its own."""
-    array = array_of(instruction)
+    array = instruction.array
     result = spread(array, context)
     vertex = vertex_costs.iota(result.tile_elements, array.dtype, context.target)
     stage = ComputeStage(name="iota", where=result, vertex=vertex)
@@ -88,7 +88,7 @@ def dynamic_slice(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a slice at a position known only at run time; a slice of everything is a view."""
-    if array_of(instruction).elements == operands[0].elements:
+    if instruction.array.elements == operands[0].elements:
         return LoweredInstruction(results=(operands[0],), view_of=0)
     result = _slice_placement(operands[0], instruction, context)
     share, workers = result.tile_elements, context.target.workers
@@ -97,7 +97,7 @@ def dynamic_slice(
         where=result,
         traffic=_indices(operands[1:], result),
         vertex=vertex_costs.dynamic_slice(
-            ceil_div(share, workers), workers, array_of(instruction).dtype, context.target
+            ceil_div(share, workers), workers, instruction.array.dtype, context.target
         ),
     )
     return lower_stages((stage,), (result,), context.target)
@@ -110,7 +110,7 @@ def dynamic_update_slice(
 
     An update of everything is the update itself.
     """
-    array, update = array_of(instruction), operand_array(instruction, 1, context)
+    array, update = instruction.array, context.operand(instruction, 1).array
     if update.elements == array.elements:
         return LoweredInstruction(results=(operands[1],), view_of=1)
     workers = context.target.workers
@@ -175,7 +175,7 @@ def _repeated(scalar: Placement, result: Placement) -> Placement:
 def _slice_placement(
     operand: Placement, instruction: Instruction, context: LoweringContext
 ) -> Placement:
-    array = array_of(instruction)
+    array = instruction.array
     if operand.repeats is not None:
         return spread(array, context)
     return _sliced(operand, array.elements, element_bytes(array.dtype))

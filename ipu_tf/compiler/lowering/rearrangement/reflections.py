@@ -14,7 +14,6 @@ from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, on_tiles, product, spread
-from ipu_tf.compiler.lowering.rules import array_of, operand_array
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
@@ -46,9 +45,9 @@ def orthogonal(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a custom call of "ProductOfElementaryHouseholderReflectors": the matrix Q."""
-    matrix = array_of(instruction)
+    matrix = instruction.array
     where = _columns(matrix, context)
-    count, length = _reflectors(operand_array(instruction, 0, context))
+    count, length = _reflectors(context.operand(instruction, 0).array)
     flops = _flops(matrix, count, length)
     stages = _applying(matrix, count, length, where, context)
     return lower_stages(stages, (where,), context.target, flops=flops)

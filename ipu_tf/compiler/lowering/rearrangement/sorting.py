@@ -8,7 +8,7 @@ from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, on_tiles, spread_tiles
-from ipu_tf.compiler.lowering.rules import Rule, operand_array
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
@@ -23,7 +23,7 @@ def sort(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a sort of one or more tensors by the first; tries several numbers of tiles per row."""
-    keys = operand_array(instruction, 0, context)
+    keys = context.operand(instruction, 0).array
     row = keys.dims[instruction.attributes["dimensions"][0]] if keys.dims else 1
     candidates = []
     row_tiles = 1
@@ -47,7 +47,7 @@ def _sort_stages(
     context: LoweringContext,
 ) -> tuple[ComputeStage, ...]:
     """Returns the stages of sorting rows that are dealt to `row_tiles` tiles each."""
-    keys, target = operand_array(instruction, 0, context), context.target
+    keys, target = context.operand(instruction, 0).array, context.target
     rows = ceil_div(keys.elements, max(1, row))
     tiles = min(target.tiles, rows * row_tiles)
     rows_on_tile = ceil_div(rows * row_tiles, tiles)
@@ -98,7 +98,7 @@ def top_k(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers the k largest of rows: first of every share, then of the shares' results."""
-    keys, target = operand_array(instruction, 0, context), context.target
+    keys, target = context.operand(instruction, 0).array, context.target
     results = tuple(arrays(instruction.type))
     row = keys.dims[-1]
     k = results[0].dims[-1]

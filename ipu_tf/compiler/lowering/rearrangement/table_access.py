@@ -11,7 +11,7 @@ from ipu_tf.compiler.lowering.mapping import arrays, product
 from ipu_tf.compiler.lowering.rearrangement.table_cost import COMBINED_IN_GROUPS
 from ipu_tf.compiler.lowering.rearrangement.table_plan import TablePlan, TableUses, plan_table
 from ipu_tf.compiler.lowering.rearrangement.table_shape import TableShape
-from ipu_tf.compiler.lowering.rules import array_of, operand_array, root_opcode
+from ipu_tf.compiler.lowering.rules import root_opcode
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.tile_program.layouts.layout import Layout
 
@@ -46,14 +46,14 @@ class TableAccess:
 
 def table_access(instruction: Instruction, context: LoweringContext) -> TableAccess:
     """Returns the access that a gather or a scatter makes to its table."""
-    table = operand_array(instruction, 0, context)
+    table = context.operand(instruction, 0).array
     if instruction.opcode == "gather":
-        rows, window = array_of(instruction), _gather_window(instruction)
+        rows, window = instruction.array, _gather_window(instruction)
         numbers: GatherDimensions = instruction.attributes["gather_dimension_numbers"]
         inner = numbers.offset_dims
     else:
         count = sum(1 for _ in arrays(instruction.type))
-        rows = operand_array(instruction, count + 1, context)
+        rows = context.operand(instruction, count + 1).array
         inner, window = _scatter_window(instruction, table, rows)
     columns = product(window)
     shape = TableShape(

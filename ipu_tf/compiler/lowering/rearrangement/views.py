@@ -17,7 +17,7 @@ from ipu_tf.compiler.lowering.mapping import (
     spread,
     spread_tiles,
 )
-from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
+from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.tile_program.layouts.layout import LINEAR
 from ipu_tf.tile_program.layouts.layout import view as layout_view
@@ -34,7 +34,7 @@ def same_order(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers ops that keep the row-major order of elements: reshape, bitcast."""
-    result, operand = array_of(instruction), operands[0]
+    result, operand = instruction.array, operands[0]
     size = element_bytes(result.dtype)
     if (result.elements, size) == (operand.elements, operand.element_bytes):
         return view(operand)
@@ -57,7 +57,7 @@ def transpose(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a transpose: a view in another order."""
-    dims = operand_array(instruction, 0, context).dims
+    dims = context.operand(instruction, 0).array.dims
     permutation = instruction.attributes["dimensions"]
     return view(_transposed(operands[0], dims, permutation))
 
@@ -66,7 +66,7 @@ def reverse(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a reversal: a view in another order; a second reversal restores the first order."""
-    dims = array_of(instruction).dims
+    dims = instruction.array.dims
     axes = [axis for axis in instruction.attributes["dimensions"] if dims[axis] > 1]
     if not axes:
         return view(operands[0])
@@ -116,7 +116,7 @@ def broadcast(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a broadcast: a view in which elements repeat."""
-    result = array_of(instruction)
+    result = instruction.array
     if result.elements == operands[0].elements:
         return view(operands[0])
     size = element_bytes(result.dtype)
@@ -136,8 +136,8 @@ def slice_(
     Rows that follow one another in a row-major operand lie on neighbouring tiles; any other choice
     of elements is spread over all tiles of the operand.
     """
-    result, operand = array_of(instruction), operands[0]
-    dims = operand_array(instruction, 0, context).dims
+    result, operand = instruction.array, operands[0]
+    dims = context.operand(instruction, 0).array.dims
     slices = instruction.attributes["slice_dimensions"]
     if result.elements == operand.elements:
         return view(operand)
@@ -226,8 +226,8 @@ def bitcast_convert(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
     """Lowers a reinterpretation of the same bits as another type."""
-    source: Array = operand_array(instruction, 0, context)
-    if source.bytes != array_of(instruction).bytes:
+    source: Array = context.operand(instruction, 0).array
+    if source.bytes != instruction.array.bytes:
         raise LoweringError(instruction, "it does not keep the number of bits.")
     return same_order(instruction, operands, context)
 

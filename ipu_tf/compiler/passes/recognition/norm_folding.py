@@ -168,10 +168,7 @@ class _Rewriter:
         return _Channels(name=total, type=shift.type)
 
     def _channels_of(self, name: str) -> _Channels:
-        type_ = self._defined[name].type
-        if not isinstance(type_, Array):
-            raise TypeError(f"'{name}' must be an array. Received: {type_}.")
-        return _Channels(name=name, type=type_)
+        return _Channels(name=name, type=self._defined[name].array)
 
 
 def _repeated(

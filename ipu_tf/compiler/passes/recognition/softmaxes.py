@@ -36,14 +36,14 @@ def _repeated(divisor: str, by_name: Mapping[str, Instruction]) -> Instruction |
     if broadcast.opcode != "broadcast":
         return None
     source = by_name[broadcast.operands[0]]
-    return source if _array(source).elements < _array(broadcast).elements else None
+    return source if source.array.elements < broadcast.array.elements else None
 
 
 def _product(
     division: Instruction, sums: Instruction, by_name: Mapping[str, Instruction]
 ) -> Iterator[Instruction]:
     """Yields the inverse of the sums, its broadcast and the product that is the division."""
-    type_ = _array(sums)
+    type_ = sums.array
     scalar = Array(dtype=type_.dtype, dims=())
     one, ones, inverse, spread = (f"{division.name}.{part}" for part in range(1, 5))
     literal: dict[str, object] = {"literal": np.ones((), NUMPY_DTYPES[type_.dtype])}
@@ -55,9 +55,3 @@ def _product(
     yield parts.replace(name=inverse, operands=(ones, sums.name))
     yield by_name[division.operands[1]].replace(name=spread, operands=(inverse,))
     yield division.replace(opcode="multiply", operands=(division.operands[0], spread))
-
-
-def _array(instruction: Instruction) -> Array:
-    if not isinstance(instruction.type, Array):
-        raise TypeError(f"'{instruction.name}' must be an array, not {instruction.type}.")
-    return instruction.type
