@@ -84,6 +84,32 @@ def fuse_momentum(graph: FusionGraph, op: tf.Operation) -> bool:
     return _fuse_descent(graph, op, velocity, negative.op.inputs[0], rate)
 
 
+def fuse_velocity(graph: FusionGraph, op: tf.Operation) -> bool:
+    """Fuses the assignment of weights and their updated velocity; returns whether it is one.
+
+    XLA then updates the weights where they lie, after all that reads them: an execution that a
+    check of its data ends leaves them whole.
+
+    Args:
+        graph: The graph.
+        op: An op of type AddV2.
+    """
+    weights, velocity = op.inputs
+    use = graph.only_use(op.outputs[0])
+    if use is None or use.op.type != _ASSIGNMENT or velocity.op.type != "ReadVariableOp":
+        return False
+    if weights.dtype != tf.float32 or weights.shape.rank == 0:
+        return False
+    if not _same_known_shape(weights, velocity):
+        return False
+    minus_one = graph.constant(-1.0, op)
+    after = _products_before(graph, op, weights)
+    count = tf.compat.v1.AttrValue(i=len(after))
+    inputs = [weights, velocity, minus_one, *after]
+    graph.fuse([op.outputs[0]], "IpuScaledUpdate", op, inputs, N=count)
+    return True
+
+
 def _fuse_descent(
     graph: FusionGraph,
     op: tf.Operation,

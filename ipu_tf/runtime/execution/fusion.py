@@ -144,7 +144,12 @@ def _fuse_selection(graph: FusionGraph, op: tf.Operation) -> None:
 
 
 def _fuse_sum(graph: FusionGraph, op: tf.Operation) -> None:
-    if not (chain_fusion.fuse_moving_mean(graph, op) or chain_fusion.fuse_momentum(graph, op)):
+    rules = (
+        chain_fusion.fuse_moving_mean,
+        chain_fusion.fuse_momentum,
+        chain_fusion.fuse_velocity,
+    )
+    if not any(rule(graph, op) for rule in rules):
         norm_fusion.fuse_scale_and_shift(graph, op)
 
 

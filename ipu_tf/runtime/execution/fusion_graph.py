@@ -155,6 +155,18 @@ class FusionGraph:
         self._note(op)
         return op
 
+    def constant(self, value: float, like: tf.Operation) -> tf.Tensor:
+        """Creates a float32 scalar that only joined ops read.
+
+        Args:
+            value: Its value.
+            like: The op that it is named after.
+        """
+        with self._graph.as_default(), tf.control_dependencies(None):
+            tensor = tf.constant(value, name=f"{like.name}_factor")
+        self.mark_inner([tensor])
+        return tensor
+
     def fuse(
         self,
         tensors: Iterable[tf.Tensor | None],

@@ -18,10 +18,13 @@ from ipu_tf.runtime.tracing.op_request import OpRequest
 _STEPS: Mapping[str, tuple[str, frozenset[str]]] = MappingProxyType(
     {
         "AssignSubVariableOp": ("Sub", frozenset({"Mul", "RealDiv"})),
-        "AssignAddVariableOp": ("AddV2", frozenset({"Mul"})),
+        "AssignAddVariableOp": ("AddV2", frozenset({"Mul", "ReadVariableOp"})),
     }
 )
-"""For the types of assignments, the operation in them, and the last ones of steps of optimizers."""
+"""For the types of assignments, the operation in them, and the last ones of steps of optimizers.
+
+A step of momentum is the velocity as it is read after its own update.
+"""
 
 ASSIGNMENTS = frozenset(_STEPS)
 """Types of the ops that `split_assignment` takes apart."""

@@ -651,10 +651,19 @@ def test_labels_out_of_range_fail_before_they_destroy_weights(strategy, network,
     y[30] = label
     with strategy.scope():
         model = compile_model(NETWORKS[network](), steps_per_execution=12)
+    initial_weights = model.get_weights()
     message = rf"Received a label value of {label} which is outside the valid range of \[0, 3\)"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         model.fit(batches((x, y), 4), shuffle=False, verbose=0)
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
+    if network == "dense":
+        # They are those after the steps before.
+        with strategy.scope():
+            whole = compile_model(NETWORKS[network](), steps_per_execution=7)
+        whole.set_weights(initial_weights)
+        whole.fit(batches((x[:28], y[:28]), 4), shuffle=False, verbose=0)
+        for weight, expected in zip(model.get_weights(), whole.get_weights(), strict=True):
+            np.testing.assert_array_equal(weight, expected)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         model.evaluate(batches((x, y), 4), verbose=0)
     model.fit(batches(samples(48), 4), shuffle=False, verbose=0)

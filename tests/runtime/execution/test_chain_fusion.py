@@ -76,6 +76,12 @@ def momentum_by_product(variables, x, dy, rate):
     variables[0].assign(-tf.matmul(x, dy, transpose_a=True) * rate + variables[0] * 0.9)
 
 
+def momentum_then_weights(variables, gradient, rate):
+    weights, velocity, _ = variables
+    velocity.assign(velocity * 0.9 - gradient * rate)
+    weights.assign_add(velocity)
+
+
 def updated(strategy, update, shape, operands):
     """Returns the variables after three updates, and the types of the ops that are read."""
     variables = [tf.Variable(abs(normals(seed, shape)) + 1) for seed in range(3)]
@@ -102,6 +108,7 @@ UPDATE_CASES = [
     (descent_by_transposed, (70, 41), [(70, 20), (41, 20)], {"IpuMatMulUpdate"}),
     (momentum, (5, 7), [(5, 7)], {"IpuScaledUpdate"}),
     (momentum_by_product, (5, 7), [(3, 5), (3, 7)], {"IpuMatMulUpdate"}),
+    (momentum_then_weights, (5, 7), [(5, 7)], {"IpuScaledUpdate"}),
 ]
 
 
