@@ -67,7 +67,7 @@ def plan_memory(shape: OpShape, plan: Plan, target: Target) -> PlanMemory:
     blocks = plan_blocks(shape, plans, target)
     parts = {name: int(size) for name, size in scratch_parts(shape, plans, blocks).items()}
     code = {f"{plan.method}_{shape.dtype}": METHODS[plan.method].code_bytes}
-    if plan.parts > plan.steps and _depth(shape, plan) > 1:
+    if plan.parts > plan.steps and plans.tile_parts(shape.reduction_splits) > 1:
         code["reduce_partials"] = _REDUCE_CODE_BYTES
     if plan.steps > 1:
         code["serial_steps"] = _STEP_CODE_BYTES
@@ -81,10 +81,6 @@ def plan_memory(shape: OpShape, plan: Plan, target: Target) -> PlanMemory:
         vertex_state_bytes=_vertex_state_bytes(blocks, shape, plan, target),
         code=code,
     )
-
-
-def _depth(shape: OpShape, plan: Plan) -> int:
-    return int(Candidates.of(plan).tile_parts(shape.reduction_splits))
 
 
 def _vertex_state_bytes(blocks: PlanBlocks, shape: OpShape, plan: Plan, target: Target) -> int:
