@@ -7,6 +7,8 @@ the gradient is never written.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from ipu_tf.runtime.execution import softmax_fusion
@@ -57,10 +59,7 @@ def _fuse_update(graph: FusionGraph, op: tf.Operation) -> None:
     if not _is_own_step(graph, weights, step):
         return
     if step.op.type == "IpuAdamStep":
-        after = _products_before(graph, op, weights)
-        count = tf.compat.v1.AttrValue(i=len(after))
-        inputs = [weights, *step.op.inputs, *after]
-        graph.fuse([op.outputs[0]], "IpuAdamUpdate", op, inputs, N=count)
+        _replace_by_update(graph, op, weights, "IpuAdamUpdate", [weights, *step.op.inputs])
     elif step.op.type == "Mul":
         _fuse_descent(graph, op, weights, *_with_scalar_last(step.op))
 
@@ -102,11 +101,8 @@ def fuse_velocity(graph: FusionGraph, op: tf.Operation) -> bool:
         return False
     if not _same_known_shape(weights, velocity):
         return False
-    minus_one = graph.constant(-1.0, op)
-    after = _products_before(graph, op, weights)
-    count = tf.compat.v1.AttrValue(i=len(after))
-    inputs = [weights, velocity, minus_one, *after]
-    graph.fuse([op.outputs[0]], "IpuScaledUpdate", op, inputs, N=count)
+    inputs = [weights, velocity, graph.constant(-1.0, op)]
+    _replace_by_update(graph, op, weights, "IpuScaledUpdate", inputs)
     return True
 
 
@@ -120,14 +116,27 @@ def _fuse_descent(
     """Fuses weights less a gradient times a scalar; returns whether it is one."""
     if rate.shape.rank != 0 or gradient.shape != weights.shape:
         return False
-    after = _products_before(graph, op, weights)
-    attributes = {"N": tf.compat.v1.AttrValue(i=len(after))}
-    op_type, inputs = "IpuScaledUpdate", [weights, gradient, rate]
     if _is_plain_product(gradient.op) and graph.only_use(gradient) is not None:
-        op_type, inputs = "IpuMatMulUpdate", [*gradient.op.inputs, weights, rate]
-        attributes |= attributes_of(gradient.op)
-    graph.fuse([op.outputs[0]], op_type, op, [*inputs, *after], **attributes)
+        inputs = [*gradient.op.inputs, weights, rate]
+        attributes = attributes_of(gradient.op)
+        _replace_by_update(graph, op, weights, "IpuMatMulUpdate", inputs, **attributes)
+    else:
+        _replace_by_update(graph, op, weights, "IpuScaledUpdate", [weights, gradient, rate])
     return True
+
+
+def _replace_by_update(
+    graph: FusionGraph,
+    op: tf.Operation,
+    weights: tf.Tensor,
+    op_type: str,
+    inputs: Sequence[tf.Tensor],
+    **attributes: tf.compat.v1.AttrValue,
+) -> None:
+    """Replaces an op by the update of weights where they lie, after what else reads them."""
+    after = _products_before(graph, op, weights)
+    count = tf.compat.v1.AttrValue(i=len(after))
+    graph.fuse([op.outputs[0]], op_type, op, [*inputs, *after], N=count, **attributes)
 
 
 def _products_before(
