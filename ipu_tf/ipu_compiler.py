@@ -37,7 +37,7 @@ _NO_WORK = frozenset({"NoOp", "Placeholder", "IpuReplicaIndex"})
 _strategies: list[IPUStrategy] = []
 """The strategy that runs the programs of graphs; reports of `ipu-tf run` know it."""
 
-_unconfigured: list[weakref.ref[_Compilation]] = []
+_pending_compilations: list[weakref.ref[_Compilation]] = []
 """The compilations that came before a system was configured."""
 
 
@@ -124,7 +124,7 @@ class _Compilation:
         with tf.device(None):
             self._outlets = [tf.identity(one) for one in tensors or [_after(operation)]]
             _keep_with(self._graph, self)
-            _unconfigured.append(weakref.ref(self))
+            _pending_compilations.append(weakref.ref(self))
             return self._structured(self._outlets if tensors else [], tf.group(*self._outlets))
 
     def bind(self) -> None:
@@ -222,8 +222,8 @@ class _Compilation:
 
         strategy = self._strategy_around or _strategy_in_force()
         if _strategy_of_replica() is strategy:
-            merged: list[tf.Tensor] = tf.distribute.get_replica_context().merge_call(run_by)
-            return merged
+            results: list[tf.Tensor] = tf.distribute.get_replica_context().merge_call(run_by)
+            return results
         return run_by(strategy)
 
     def _run(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -282,7 +282,7 @@ def _bind_compilations() -> None:
     """Binds the programs of graphs to the system that has been configured."""
     if not config.is_configured():
         return
-    references, _unconfigured[:] = list(_unconfigured), []
+    references, _pending_compilations[:] = list(_pending_compilations), []
     for reference in references:
         compilation = reference()
         if compilation is not None:

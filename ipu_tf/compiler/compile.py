@@ -124,7 +124,7 @@ def simplified_step(module: Module, *, recompute: bool, outer: OuterBlocks | Non
     result = None
     if outer is not None and outer.longer is module:
         with contextlib.suppress(NotRepeated):
-            result = lengthened_module(simplify(mark(outer.traced)), outer.repetition)
+            result = lengthened_module(simplify(mark(outer.trace)), outer.repetition)
     if result is None:
         result = simplify(mark(module))
     _simplified[:] = [(module, recompute, result), *_simplified[:1]]

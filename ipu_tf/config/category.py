@@ -42,14 +42,14 @@ class Category(Declared):
     # State of an instance, kept beside the option values in its __dict__.
     _root: type[Declared]
     _prefix: str
-    _assigned: set[str]
+    _assigned_names: set[str]
 
     def __init__(self) -> None:
         self._bind(type(self), "")
 
     def _bind(self, root: type[Category], prefix: str) -> None:
         """Fills in the defaults of this category and of those below it."""
-        values: dict[str, Any] = {"_root": root, "_prefix": prefix, "_assigned": set()}
+        values: dict[str, Any] = {"_root": root, "_prefix": prefix, "_assigned_names": set()}
         for name, declaration in self._options.items():
             values[name] = copy.deepcopy(declaration.default)
         for name, category in self._categories.items():
@@ -76,7 +76,7 @@ class Category(Declared):
         metadata.check_type(value)
         metadata.warn_if_deprecated()
         self.__dict__[name] = value
-        self._assigned.add(name)
+        self._assigned_names.add(name)
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{self._prefix}{name} cannot be deleted from a configuration.")
@@ -107,7 +107,7 @@ class Category(Declared):
             full_name: Dotted name from the root of the configuration.
         """
         owner, leaf = self._owner(full_name)
-        return leaf in owner._assigned
+        return leaf in owner._assigned_names
 
     def get_attribute_metadata(self, name: str) -> AttributeMetadata:
         """Returns the metadata of an option or a category.

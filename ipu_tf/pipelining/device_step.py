@@ -54,7 +54,7 @@ def _step(arguments: PipelineArguments, micro_batch: MicroBatch) -> Any:
 
     def step(tensors: list[tf.Tensor]) -> Any:
         results = micro_batch.run(tf.constant(0), tensors)
-        gradients = micro_batch.traced.gradients
+        gradients = micro_batch.trace.gradients
         if gradients is not None:
             count = arguments.static_count or 1
             method = arguments.reduction_method
@@ -69,7 +69,8 @@ def _step(arguments: PipelineArguments, micro_batch: MicroBatch) -> Any:
                 gradients.captured_specs,
             )
             micro_batch.update(sums, captured, results.read_by_update)
-        return [] if results.fed is None else tf.nest.flatten(results.fed)
+        values = results.outfeed_values
+        return [] if values is None else tf.nest.flatten(values)
 
     return step
 
@@ -77,7 +78,7 @@ def _step(arguments: PipelineArguments, micro_batch: MicroBatch) -> Any:
 def _deployment(
     tracer: Tracer, arguments: PipelineArguments, micro_batch: MicroBatch
 ) -> Deployment:
-    scopes = [(scope, number) for number, scope in enumerate(micro_batch.traced.scopes)]
+    scopes = [(scope, number) for number, scope in enumerate(micro_batch.trace.scopes)]
     shares_weights, mode = bool(arguments.replicated_weight_sharding), arguments.recomputation_mode
     return Deployment(
         stage_of_layers=stage_of_layers(tracer, micro_batch.function.graph, scopes),
@@ -103,7 +104,7 @@ def _deployment(
 
 
 def _roles(tracer: Tracer, micro_batch: MicroBatch) -> VariableRoles:
-    gradients = micro_batch.traced.gradients
+    gradients = micro_batch.trace.gradients
     if gradients is None:
         return VariableRoles(weights=tracer.trainable_variables)
     optimizer = gradients.output.opt

@@ -90,7 +90,7 @@ class _Loop:
             element = self._feeds.dequeue()
             results = self._micro_batch.run(index, [*inputs, *tf.nest.flatten(element)])
             if not self._arguments.accumulate_outfeed:
-                self._feeds.enqueue(results.fed)
+                self._feeds.enqueue(results.outfeed_values)
             return index + 1, self._next_carry(carry, results, index, count)
 
         with trial.steps_limited_to(None):  # An update takes all of its micro-batches.
@@ -103,24 +103,26 @@ class _Loop:
         spec = self._micro_batch.results_spec
         captured = tf.nest.pack_sequence_as(spec.captured, carry["captured"])
         self._micro_batch.update(carry["gradients"], captured, carry["read_by_update"])
-        if self._arguments.accumulate_outfeed and spec.fed is not None:
-            self._feeds.enqueue(tf.nest.pack_sequence_as(spec.fed, carry["fed"]))
+        if self._arguments.accumulate_outfeed and spec.outfeed_values is not None:
+            self._feeds.enqueue(
+                tf.nest.pack_sequence_as(spec.outfeed_values, carry["outfeed_values"])
+            )
 
     def _empty(self) -> Carry:
         """Returns sums of no micro-batches."""
         spec = self._micro_batch.results_spec
-        gradients = self._micro_batch.traced.gradients
+        gradients = self._micro_batch.trace.gradients
         sums = [] if gradients is None else gradients.sum_specs
         captured = [] if gradients is None else tf.nest.flatten(gradients.captured_specs)
         return {
             "gradients": [accumulation.zeros(one.shape, one.dtype) for one in sums],
             "captured": [accumulation.zeros(one.shape, one.dtype) for one in captured],
-            "fed": [
+            "outfeed_values": [
                 accumulation.zeros(
                     one.shape,
                     accumulation.dtype_of(one, self._arguments.accumulate_outfeed_dtype),
                 )
-                for one in self._feed_values(spec.fed)
+                for one in self._feed_values(spec.outfeed_values)
             ],
             "read_by_update": [
                 accumulation.zeros(one.shape, one.dtype) for one in spec.read_by_update
@@ -139,7 +141,13 @@ class _Loop:
         return {
             "gradients": add(carry["gradients"], results.gradients, method, index, count),
             "captured": captured,
-            "fed": add(carry["fed"], self._feed_values(results.fed), sums, index, count),
+            "outfeed_values": add(
+                carry["outfeed_values"],
+                self._feed_values(results.outfeed_values),
+                sums,
+                index,
+                count,
+            ),
             "read_by_update": results.read_by_update,
         }
 

@@ -24,13 +24,13 @@ class MicroBatchResults:
     Attributes:
         gradients: The gradients of the variables that the loss depends on.
         captured: Captured gradients by tag.
-        fed: What goes to the outfeed; None for nothing.
+        outfeed_values: What goes to the outfeed; None for nothing.
         read_by_update: Tensors of the micro-batch that the update reads.
     """
 
     gradients: list[tf.Tensor]
     captured: dict[str, list[tf.Tensor]]
-    fed: TensorStructure
+    outfeed_values: TensorStructure
     read_by_update: list[tf.Tensor]
 
 
@@ -42,13 +42,13 @@ class TraceOfMicroBatch:
         scopes: Name scope of each stage.
         gradients: The gradients and the optimizer; None in inference.
         update: The function that updates the weights; None in inference.
-        borrowed: Positions among the update's captured tensors of those that a micro-batch makes.
+        borrowed_positions: Places of tensors of a micro-batch among those that the update captures.
     """
 
     scopes: tuple[str, ...] = ()
     gradients: Gradients | None = None
     update: ConcreteFunction | None = None
-    borrowed: list[int] = field(default_factory=list)
+    borrowed_positions: list[int] = field(default_factory=list)
 
 
 class MicroBatch:
@@ -77,7 +77,7 @@ class MicroBatch:
         self._arguments = arguments
         self._has_outfeed = has_outfeed
         self._name = name
-        self.traced = TraceOfMicroBatch()
+        self.trace = TraceOfMicroBatch()
         self._structure = [list(inputs), *([] if element_spec is None else [element_spec])]
         self.specs = [
             tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in tf.nest.flatten(self._structure)
@@ -114,11 +114,11 @@ class MicroBatch:
             captured: Captured gradients by tag.
             read_by_update: Tensors of a micro-batch, as in `MicroBatchResults`.
         """
-        function = self.traced.update
+        function = self.trace.update
         if function is None:  # In inference.
             return
         outside = list(function.captured_inputs)
-        for position, tensor in zip(self.traced.borrowed, read_by_update, strict=True):
+        for position, tensor in zip(self.trace.borrowed_positions, read_by_update, strict=True):
             outside[position] = tensor
         call_flat(function, [*gradients, *tf.nest.flatten(captured), *outside])
 
@@ -126,17 +126,17 @@ class MicroBatch:
         inputs, *element = tf.nest.pack_sequence_as(self._structure, tensors)
         with VariableWatcher() as watcher:
             results = run_stages(self._arguments, inputs, element, self._name, index)
-            self.traced.scopes = results.scopes
+            self.trace.scopes = results.scopes
             if self._arguments.optimizer_function is None:
-                return _structure(fed=self._checked_fed(results.packed))
+                return _structure(outfeed_values=self._checked_for_outfeed(results.packed))
             output = self._arguments.optimizer_function(*results.tensors)
         gradients = gradients_of(output, self._arguments, watcher.watched_variables())
-        self.traced.gradients = gradients
-        fed = gradients.loss if self._arguments.outfeed_loss else self._unmasked(results)
+        self.trace.gradients = gradients
+        outfeed_values = gradients.loss if self._arguments.outfeed_loss else self._unmasked(results)
         return _structure(
             gradients=gradients.values,
             captured=gradients.captured,
-            fed=self._checked_fed(fed),
+            outfeed_values=self._checked_for_outfeed(outfeed_values),
             read_by_update=self._trace_update(gradients),
         )
 
@@ -150,13 +150,13 @@ class MicroBatch:
                 (gradients.sum_specs, gradients.captured_specs),
                 name=f"{self._name}_update",
             )
-        self.traced.update = update
+        self.trace.update = update
         read = [
             (position, outer)
             for position, outer in enumerate(update.captured_inputs)
             if getattr(outer, "graph", None) is graph
         ]
-        self.traced.borrowed = [position for position, _ in read]
+        self.trace.borrowed_positions = [position for position, _ in read]
         return [outer for _, outer in read]
 
     def _unmasked(self, results: StageResults) -> list[tf.Tensor]:
@@ -173,13 +173,13 @@ class MicroBatch:
         pairs = zip(mask, results.tensors, strict=True)
         return [tensor for is_masked, tensor in pairs if not is_masked]
 
-    def _checked_fed(self, fed: Any) -> Any:
+    def _checked_for_outfeed(self, values: Any) -> Any:
         """Returns the results for the outfeed, None for none.
 
         Raises:
             ValueError: There are some, and no outfeed.
         """
-        flat = tf.nest.flatten(fed)
+        flat = tf.nest.flatten(values)
         if not flat:
             return None
         if not self._has_outfeed:
@@ -190,19 +190,19 @@ class MicroBatch:
             )
         if self._arguments.accumulate_outfeed and not self._arguments.outfeed_loss:
             return flat
-        return fed
+        return values
 
 
 def _structure(
     gradients: Sequence[tf.Tensor] = (),
     captured: dict[str, list[tf.Tensor]] | None = None,
-    fed: Any = None,
+    outfeed_values: Any = None,
     read_by_update: Sequence[tf.Tensor] = (),
 ) -> dict[str, Any]:
     """Returns the results of a micro-batch as a structure that a function may return."""
     return {
         "gradients": list(gradients),
         "captured": captured or {},
-        "fed": fed,
+        "outfeed_values": outfeed_values,
         "read_by_update": list(read_by_update),
     }

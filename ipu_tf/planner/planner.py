@@ -116,7 +116,7 @@ def _search(
             serial_names = tuple(
                 name
                 for name in plan_type.serial_names()
-                if role(shape, method, name) in release.stepped
+                if role(shape, method, name) in release.serial_roles
             )
             splits_by_extent[column_extent] = parallel_splits(
                 shape, target, serial_names, column_extent=column_extent, width=width

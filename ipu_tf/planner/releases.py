@@ -22,7 +22,7 @@ class Release:
         name: Its name.
         cycle_backoff: Extra cycles accepted for less memory, as a share of the fewest cycles.
         methods: The methods that it knows, keys of `METHODS`.
-        stepped: Roles of the extents that may be split into serial steps.
+        serial_roles: Roles of the extents that may be split into serial steps.
         even: Roles of the extents whose serial steps must all have the same size.
         arrivals: Whether plans rank with the cycles of operands that arrive from elsewhere.
     """
@@ -30,7 +30,7 @@ class Release:
     name: str
     cycle_backoff: float = 0.0
     methods: frozenset[str] = frozenset(METHODS)
-    stepped: frozenset[Role] = ROLES
+    serial_roles: frozenset[Role] = ROLES
     even: frozenset[Role] = frozenset()
     arrivals: bool = True
 
@@ -44,7 +44,7 @@ class Release:
             raise ValueError(
                 f"Release.methods must be some of {names}. Received: {sorted(self.methods)}."
             )
-        for field in ("stepped", "even"):
+        for field in ("serial_roles", "even"):
             roles = getattr(self, field)
             if not roles <= ROLES:
                 raise ValueError(
@@ -72,7 +72,7 @@ FIRST = Release(
     methods=frozenset(METHODS) - {"slic", "vertical_mac", "amp_nx1_2_rows", "amp_nx1_4_rows"},
     # poplibs of 2019, ConvPlan.cpp: serial splits are of output channels alone, and divide their
     # number.
-    stepped=frozenset({"output"}),
+    serial_roles=frozenset({"output"}),
     even=frozenset({"output"}),
     # What was measured had its operands where the plan wants them.
     arrivals=False,

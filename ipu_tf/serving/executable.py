@@ -62,8 +62,8 @@ class SavedProgram:
     start_inputs: tuple[InputDescription, ...] = ()
 
     def __init__(self, folder: Path, description: ProgramDescription, name: str) -> None:
-        self._loaded = tf.saved_model.load(str(folder))
-        program, iterations = self._loaded.program, description["iterations"]
+        self._saved_model = tf.saved_model.load(str(folder))
+        program, iterations = self._saved_model.program, description["iterations"]
         pipeline = description.get("pipeline")
         self._predictor = (
             Predictor(program, iterations)
@@ -72,7 +72,7 @@ class SavedProgram:
         )
         self._predictor.name = name
         self.inputs = tuple(InputDescription.of(**one) for one in description["inputs"])
-        (concrete,) = self._loaded.program.concrete_functions
+        (concrete,) = self._saved_model.program.concrete_functions
         flat = tf.nest.flatten(concrete.structured_outputs)
         self.outputs = tuple(
             InputDescription(name=f"output_{number}", shape=spec.shape, dtype=spec.dtype)

@@ -58,9 +58,9 @@ class ProgramParts:
         return self.before or self.served.signature
 
     @property
-    def tracked(self) -> tuple[object, ...]:
+    def resources(self) -> tuple[object, ...]:
         """Objects whose variables and tables the parts use."""
-        return (*self.served.tracked, self.preprocessing, self.postprocessing)
+        return (*self.served.resources, self.preprocessing, self.postprocessing)
 
     def composed(
         self, run: Callable[[Sequence[tf.Tensor]], TensorStructure]
@@ -146,7 +146,7 @@ def export_parts(
         lambda *inputs: parts.served.call(inputs), parts.served.signature, name="program"
     )
     served = _with_named_outputs(parts, on_host)
-    root.tracked = tracking.resources_of((root.program, on_host), parts.tracked)
+    root.tracked = tracking.resources_of((root.program, on_host), parts.resources)
     _write(root, served, _description(parts), folder)
     own = strategy or strategy_in_force()
     return parts.composed(lambda inputs: parts.served.run(strategy_in_force(own), inputs))

@@ -27,7 +27,7 @@ class ServedStep:
         arguments: Maps flat inputs to the arguments of the step.
         signature: Shapes, dtypes and names of the flat inputs.
         iterations: Steps of one execution of the device.
-        tracked: Objects whose variables and tables the step uses.
+        resources: Objects whose variables and tables the step uses.
         deployment: returns how the traced step runs as a pipeline, None if it does not.
     """
 
@@ -35,7 +35,7 @@ class ServedStep:
     arguments: Callable[[Sequence[object]], Arguments]
     signature: StepSignature
     iterations: int
-    tracked: tuple[object, ...] = ()
+    resources: tuple[object, ...] = ()
     deployment: Callable[[], Deployment | None] = lambda: None
 
     def call(self, inputs: Sequence[tf.Tensor]) -> TensorStructure:
@@ -100,7 +100,7 @@ def served_function(
         arguments=arguments,
         signature=signature,
         iterations=iterations,
-        tracked=(function,),
+        resources=(function,),
     )
 
 

@@ -133,6 +133,6 @@ def served_stages(
         arguments=lambda flat: (tuple(flat), {}),
         signature=signature,
         iterations=iterations,
-        tracked=(list(stages), list(inputs or ())),
+        resources=(list(stages), list(inputs or ())),
         deployment=predictor.deployment,
     )

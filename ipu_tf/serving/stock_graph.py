@@ -32,31 +32,31 @@ def make_stock(function: FunctionDef) -> bool:
         return False
     nodes = list(function.node_def)
     stock_nodes: list[Any] = []
-    renamed: dict[str, str] = {}
+    new_names: dict[str, str] = {}
     for node in nodes:
         if node.op in _DROPPED:
             continue
         if node.op == index_checks.CHECK:
-            renamed[next(outputs_of(node))[0]] = node.input[0]
+            new_names[next(outputs_of(node))[0]] = node.input[0]
         elif node.op in joined_ops.JOINED:
             stock, results = joined_ops.expand(node)
             names = [name for name, _ in outputs_of(node)]
-            renamed.update(
+            new_names.update(
                 {old: new for old, new in zip(names, results, strict=True) if old != new}
             )
             stock_nodes.extend(stock)
         else:
             stock_nodes.append(node)
-    _replace_nodes(function, stock_nodes, renamed)
+    _replace_nodes(function, stock_nodes, new_names)
     return True
 
 
-def _replace_nodes(function: Any, nodes: list[Any], renamed: dict[str, str]) -> None:
+def _replace_nodes(function: Any, nodes: list[Any], new_names: dict[str, str]) -> None:
     names = {node.name for node in nodes}
 
     def current(name: str) -> str:
-        while name in renamed:
-            name = renamed[name]
+        while name in new_names:
+            name = new_names[name]
         return name
 
     copies = []

@@ -195,7 +195,7 @@ def compile_trace(call: ProgramCall, trace: ProgramTrace) -> DeviceProgram | Non
             outputs=trace.outputs,
             owner=call.owner,
             deployment=deployment or program_shards.deployment_of(tracer, graph),
-            carried=remainder.carried,
+            states=remainder.states,
         )
     )
     return program_shards.with_shard_note(device, tracer, graph)

@@ -69,7 +69,9 @@ class Model:
             )
 
         self.strategy.run(train)
-        self.fed = tf.nest.map_structure(lambda values: values.numpy(), outfeed.dequeue())
+        self.outfeed_values = tf.nest.map_structure(
+            lambda values: values.numpy(), outfeed.dequeue()
+        )
         return [weight.numpy() for weight in self.weights]
 
     def sequential(self, optimizer, updates, count=4, reduce=sum):
@@ -142,7 +144,7 @@ def test_trains_as_the_sequential_program(model, method, reduce):
     )
     expected, losses = model.sequential(V1.MomentumOptimizer(0.1, 0.9), 2, reduce=reduce)
     assert_same(found, expected)
-    assert_same(model.fed, losses)
+    assert_same(model.outfeed_values, losses)
 
 
 @pytest.mark.slow
@@ -198,7 +200,7 @@ def test_the_optimizer_reads_results_of_the_last_stage(model):
     )
     expected, losses = model.sequential(V1.GradientDescentOptimizer(0.1), 1)
     assert_same(found, expected)
-    assert_same(model.fed, [losses])
+    assert_same(model.outfeed_values, [losses])
 
 
 @pytest.mark.fast_cells(1)
@@ -213,7 +215,7 @@ def test_accumulates_for_the_outfeed(model, loss_only):
     )
     _, losses = model.sequential(V1.GradientDescentOptimizer(0.1), 2)
     sums = [sum(losses[:4]), sum(losses[4:])]
-    assert_same(model.fed, sums if loss_only else [sums])
+    assert_same(model.outfeed_values, sums if loss_only else [sums])
 
 
 @pytest.mark.parametrize(
@@ -227,8 +229,8 @@ def test_sums_for_the_outfeed_have_the_type_of_the_option(model, dtype, expected
     total = expected.as_numpy_dtype(0)
     for loss in losses:
         total += loss.astype(total.dtype)
-    assert [value.dtype for value in tf.nest.flatten(model.fed)] == [expected]
-    np.testing.assert_array_equal(tf.nest.flatten(model.fed), [[total]])
+    assert [value.dtype for value in tf.nest.flatten(model.outfeed_values)] == [expected]
+    np.testing.assert_array_equal(tf.nest.flatten(model.outfeed_values), [[total]])
 
 
 @pytest.mark.fast_cells(1)
@@ -282,7 +284,7 @@ def test_predicts_with_forward_passes_alone(model):
     model.run(None, pipeline_schedule=PipelineSchedule.Interleaved, repeat_count=2)
     (program,) = model.strategy.report().programs
     _, losses = model.sequential(V1.GradientDescentOptimizer(0.0), 2)
-    assert_same(model.fed, losses)
+    assert_same(model.outfeed_values, losses)
     assert [stage.backward_cycles for stage in program.device.stages] == [0, 0]
 
 

@@ -406,7 +406,7 @@ def test_releases_know_some_methods():
         Release(name="other", cycle_backoff=-0.1)
 
 
-@pytest.mark.parametrize("field", ["stepped", "even"])
+@pytest.mark.parametrize("field", ["serial_roles", "even"])
 def test_releases_take_steps_of_extents_by_their_role(field):
     with pytest.raises(
         ValueError,
@@ -454,7 +454,7 @@ def test_the_first_release_steps_over_what_waits_in_the_units():
 
 
 def test_what_was_measured_first_needs_steps():
-    without = dataclasses.replace(FIRST, stepped=frozenset())
+    without = dataclasses.replace(FIRST, serial_roles=frozenset())
     shape = MatMulShape(m=1600, k=1600, n=1600)
     with pytest.raises(PlanDoesNotFit):
         plan_matmul(shape, target("gc2"), release=without)

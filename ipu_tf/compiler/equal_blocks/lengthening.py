@@ -43,7 +43,7 @@ def lengthened(step: TracedStep, repetition: Repetition) -> TracedStep:
             for copy in range(repetition.copies):
                 plans[repetition.renamed(pair.second.op_name, copy)] = plan
     longer = _Lengthening(module, blocks, pairs, repetition).module()
-    outer = OuterBlocks(traced=step.module, repetition=repetition, longer=longer)
+    outer = OuterBlocks(trace=step.module, repetition=repetition, longer=longer)
     return dataclasses.replace(step, module=longer, plans=plans, outer=outer)
 
 

@@ -13,11 +13,11 @@ class OuterBlocks:
     """The trace from which the step of a model of equal blocks was made.
 
     Attributes:
-        traced: The step of four of the blocks, as traced.
+        trace: The step of four of the blocks, as traced.
         repetition: All blocks.
         longer: The step of all blocks, as if traced.
     """
 
-    traced: Module
+    trace: Module
     repetition: Repetition
     longer: Module

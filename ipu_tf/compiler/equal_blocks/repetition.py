@@ -47,7 +47,7 @@ class Repetition:
 
     def __init__(self, blocks: Sequence[BlockNames]) -> None:
         *_, self._template, _ = blocks
-        self._copied = blocks[2:-2]
+        self._inner_blocks = blocks[2:-2]
         traced = [*blocks[:2], *blocks[-2:]]
         self._block_of = {
             layer: number for number, block in enumerate(traced) for layer in block.layers
@@ -63,16 +63,17 @@ class Repetition:
             for position, variable in enumerate(block.variables)
         }
         self._renames: list[Mapping[str, str]] = [
-            dict(zip(self._template.layers, block.layers, strict=True)) for block in self._copied
+            dict(zip(self._template.layers, block.layers, strict=True))
+            for block in self._inner_blocks
         ]
 
-        self._normalised: dict[str, str] = {}
-        self._copy_paths: list[dict[str, str]] = [{} for _ in self._copied]
+        self._normal_paths: dict[str, str] = {}
+        self._copy_paths: list[dict[str, str]] = [{} for _ in self._inner_blocks]
 
     @property
     def copies(self) -> int:
         """Blocks that are not in the trace."""
-        return len(self._copied)
+        return len(self._inner_blocks)
 
     def block_of(self, path: str) -> Block | None:
         """Returns the block of a path of layers, None of one outside of all blocks."""
@@ -83,10 +84,10 @@ class Repetition:
 
     def normalised(self, path: str) -> str:
         """Returns a path or a name of an op without what tells equal blocks apart."""
-        if path not in self._normalised:
+        if path not in self._normal_paths:
             parts = [_counterpart(part, self._position_of) for part in path.split("/")]
-            self._normalised[path] = _NUMBERS.sub("", "/".join(parts))
-        return self._normalised[path]
+            self._normal_paths[path] = _NUMBERS.sub("", "/".join(parts))
+        return self._normal_paths[path]
 
     def normalised_variable(self, path: str) -> str:
         """Returns the path of a variable, also one that an optimizer keeps, as `normalised`."""
@@ -116,7 +117,7 @@ class Repetition:
             return path
         owner = max(owners, key=len)
         position = self._template.variables.index(owner)
-        return f"{scope}{slash}{self._copied[copy].variables[position]}{name[len(owner) :]}"
+        return f"{scope}{slash}{self._inner_blocks[copy].variables[position]}{name[len(owner) :]}"
 
 
 def _counterpart(part: str, names: Mapping[str, str]) -> str:

@@ -64,7 +64,7 @@ class _Fuser:
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
-        self._defined = computation.by_name()
+        self._definitions = computation.by_name()
         self._read_by = computation.users
         self.fused: list[Computation] = []
 
@@ -107,14 +107,14 @@ class _Fuser:
     def _is_free(self, instruction: Instruction) -> bool:
         """Whether to copy an instruction into all its readers: a scalar constant, a broadcast."""
         while instruction.opcode == "reshape":
-            instruction = self._defined[instruction.operands[0]]
+            instruction = self._definitions[instruction.operands[0]]
         if instruction.opcode == "broadcast":
             return True
         type_ = instruction.type
         return instruction.opcode == "constant" and isinstance(type_, Array) and type_.elements == 1
 
     def _operands(self, instruction: Instruction) -> Iterable[Instruction]:
-        return (self._defined[name] for name in instruction.operands)
+        return (self._definitions[name] for name in instruction.operands)
 
     def _common_group(
         self, instruction: Instruction, group_of: Mapping[str, _Group]

@@ -52,7 +52,7 @@ class _Recomputer:
     def __init__(self, computation: Computation, always_live: Collection[str]) -> None:
         self._lasting = always_live
         self._original = computation
-        self._defined = computation.by_name()
+        self._definitions = computation.by_name()
         self._read_by = computation.users
         self._again: set[str] = set()
         for instruction in computation:
@@ -83,7 +83,7 @@ class _Recomputer:
 
     def _kept_bytes(self, name: str) -> int:
         """Returns the bytes kept until the backward pass only to recompute the instruction."""
-        value = self._defined[name]
+        value = self._definitions[name]
         if value.opcode in _VIEWS:
             return self._kept_bytes(value.operands[0])
         if value.opcode in _LASTING or name in self._lasting or value.phase == "backward":
@@ -105,7 +105,7 @@ class _Recomputer:
             aliases: Gets the names of the copies, by those of the originals.
         """
         for name in dict.fromkeys(instruction.operands):
-            value = self._defined[name]
+            value = self._definitions[name]
             if name in aliases or not self._needs_copy(value):
                 continue
             yield from self._copies(reader, value, aliases)
@@ -115,5 +115,5 @@ class _Recomputer:
 
     def _needs_copy(self, value: Instruction) -> bool:
         if value.opcode in _VIEWS and value.phase != "backward":
-            return self._needs_copy(self._defined[value.operands[0]])
+            return self._needs_copy(self._definitions[value.operands[0]])
         return value.name in self._again

@@ -37,24 +37,26 @@ class _Copier:
 
     def __init__(self, computation: Computation) -> None:
         self._original = computation
-        self._defined = computation.by_name()
+        self._definitions = computation.by_name()
         self._read_by = computation.users
-        self._derived: set[str] = set()
+        self._derived_names: set[str] = set()
         for instruction in computation:
             if instruction.opcode in _CHEAP and all(map(self._is_small, instruction.operands)):
-                self._derived.add(instruction.name)
-        self._copied = {name for name in self._derived if self._is_copied(self._defined[name])}
+                self._derived_names.add(instruction.name)
+        self._copy_names = {
+            name for name in self._derived_names if self._is_copied(self._definitions[name])
+        }
 
     def computation(self) -> Computation:
         """Returns the computation with a copy for every reader."""
-        if not self._copied:
+        if not self._copy_names:
             return self._original
         instructions: list[Instruction] = []
         for instruction in self._original:
             if self._is_of_derived(instruction):
                 vector, instruction = _as_vector(instruction)
                 instructions.append(vector)
-            if instruction.name not in self._derived:
+            if instruction.name not in self._derived_names:
                 aliases: dict[str, str] = {}
                 instructions += self._copies(instruction, instruction, aliases)
                 instruction = rename_operands(instruction, aliases)
@@ -62,7 +64,7 @@ class _Copier:
         return with_instructions(self._original, instructions)
 
     def _is_small(self, name: str) -> bool:
-        return name in self._derived or self._defined[name].opcode in _SMALL
+        return name in self._derived_names or self._definitions[name].opcode in _SMALL
 
     def _is_copied(self, value: Instruction) -> bool:
         """Returns whether every reader computes a value for itself."""
@@ -80,7 +82,7 @@ class _Copier:
         """Returns whether an instruction numbers elements for values of small sources alone."""
         type_ = instruction.type
         wide = instruction.opcode == "iota" and isinstance(type_, Array) and len(type_.dims) > 1
-        return wide and all(r.name in self._derived for r in self._read_by[instruction.name])
+        return wide and all(r.name in self._derived_names for r in self._read_by[instruction.name])
 
     def _copies(
         self, reader: Instruction, instruction: Instruction, aliases: dict[str, str]
@@ -93,10 +95,10 @@ class _Copier:
             aliases: Gets the names of the copies, by those of the originals.
         """
         for name in dict.fromkeys(instruction.operands):
-            inside = instruction is not reader and name in self._derived
-            if name in aliases or not (name in self._copied or inside):
+            inside = instruction is not reader and name in self._derived_names
+            if name in aliases or not (name in self._copy_names or inside):
                 continue
-            value = self._defined[name]
+            value = self._definitions[name]
             yield from self._copies(reader, value, aliases)
             aliases[name] = f"{name}.for.{reader.name}"
             yield rename_operands(value, aliases).replace(name=aliases[name])

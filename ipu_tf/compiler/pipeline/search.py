@@ -89,13 +89,13 @@ class _Step:
     """A train step to be cut into stages.
 
     Attributes:
-        traced: The step.
+        trace: The step.
         module: Its HLO, simplified.
         options: The compiler's options.
         figures: The figures of each layer.
     """
 
-    traced: TracedStep
+    trace: TracedStep
     module: Module
     options: CompilerOptions
     figures: LayerFigures
@@ -106,11 +106,11 @@ class _Step:
         module = simplified_step(traced.module, recompute=True, outer=traced.outer)
         options = dataclasses.replace(traced.options, out_of_memory="report")
         figures = layer_figures(module, places, options, traced.plans, offload)
-        return cls(traced=traced, module=module, options=options, figures=figures)
+        return cls(trace=traced, module=module, options=options, figures=figures)
 
     def compiled(self, pipeline: Deployment) -> DeviceProgram:
         """Returns its program."""
-        plans, samples = self.traced.plans, self.traced.samples_per_run
+        plans, samples = self.trace.plans, self.trace.samples_per_run
         return deploy(self.module, self.options, pipeline, plans, samples)
 
 

@@ -71,7 +71,7 @@ def export_model(
         arguments=arguments,
         signature=StepSignature(specs=specs),
         iterations=model.steps_per_execution,
-        tracked=(model,),
+        resources=(model,),
     )
     strategy = model.distribute_strategy
     with strategy.scope():  # The `call` of a model may open pipeline stages.

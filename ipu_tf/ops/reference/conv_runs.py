@@ -40,7 +40,7 @@ class FieldRuns:
                     Tap(
                         left=under_kernel[..., i, None],
                         right=weights[:, None, None, None, i],
-                        formed=is_inside,
+                        mask=is_inside,
                     )
                     for i in ranges["in_channels"]
                 ]
@@ -74,5 +74,5 @@ class FilterRuns:
         return Tap(
             left=image[:, rows[:, None], columns[None, :], :, None],
             right=gradient[:, row, column][:, None, None, None, :],
-            formed=(rows_inside[:, None] & columns_inside)[..., None, None],
+            mask=(rows_inside[:, None] & columns_inside)[..., None, None],
         )

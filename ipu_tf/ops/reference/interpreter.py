@@ -31,12 +31,12 @@ class Tap:
     Attributes:
         left: Factors from the left input, broadcastable to the block.
         right: Factors from the right input, broadcastable to the block.
-        formed: Where the product exists at all, broadcastable to the block.
+        mask: Where the product exists at all, broadcastable to the block.
     """
 
     left: Array
     right: Array
-    formed: NDArray[np.bool_] | bool = True
+    mask: NDArray[np.bool_] | bool = True
 
 
 Run: TypeAlias = Sequence[Tap]
@@ -110,7 +110,7 @@ def _partial(op: PlannedOp, plan: Plan, ranges: Ranges, rounder: TileRounder | N
         for begin in range(0, len(run), plan.grain):
             for tap in run[begin : begin + plan.grain]:
                 total = accumulator + tap.left * tap.right
-                accumulator = np.where(tap.formed, total, accumulator)
+                accumulator = np.where(tap.mask, total, accumulator)
             if rounder is not None:
                 accumulator = rounder(accumulator)
     return accumulator

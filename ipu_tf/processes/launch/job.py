@@ -54,7 +54,7 @@ class Job:
         self._options = options
         self._arguments = arguments
         self._token = secrets.token_hex(8)
-        self._started: dict[int, Started] = {}
+        self._start_reports: dict[int, Started] = {}
         self._status: int | None = None
         self._signal: int | None = None
         self._own_end_seconds = _OWN_END_SECONDS
@@ -123,7 +123,7 @@ class Job:
                 elif process.poll() is not None:
                     break  # Something that the job left behind holds its output open.
                 now = time.monotonic()
-                if now > limit and self._status is None and len(self._started) < self._count:
+                if now > limit and self._status is None and len(self._start_reports) < self._count:
                     self._fail(_FAILED, self._absent_instances())
                 if self._status is None and self._signal is None:
                     continue
@@ -141,8 +141,8 @@ class Job:
 
     def _receive(self, report: Started | Failed) -> None:
         if isinstance(report, Started):
-            self._started[report.instance] = report
-            first = self._started[min(self._started)]
+            self._start_reports[report.instance] = report
+            first = self._start_reports[min(self._start_reports)]
             if report.digest != first.digest and self._status is None:
                 self._fail(_FAILED, _other_program(self._options.program, first, report))
         elif self._status is None and self._signal is None:
@@ -159,7 +159,7 @@ class Job:
         absent = ", ".join(
             f"{index} on {hosts[index // per_host]}" if hosts else f"{index}"
             for index in range(self._count)
-            if index not in self._started
+            if index not in self._start_reports
         )
         return (
             f"after {self._options.start_seconds:g} s (--start-timeout) these instances have not "
@@ -176,7 +176,7 @@ class Job:
             _tell(
                 f"{self._mpi.path} {ending(returncode)}, and no instance has reported why: it "
                 "called MPI_Abort, or was lost with its host. "
-                f"{len(self._started)} of {self._count} instances had started."
+                f"{len(self._start_reports)} of {self._count} instances had started."
             )
         return status_of(returncode)
 

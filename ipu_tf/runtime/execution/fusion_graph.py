@@ -33,7 +33,7 @@ class FusionGraph:
     def __init__(self, graph: FuncGraph, outputs: Sequence[tf.Tensor]) -> None:
         self._graph = graph
         self._outputs = {id(value) for value in outputs}
-        self._replaced: dict[int, tf.Tensor] = {}
+        self._replacements: dict[int, tf.Tensor] = {}
         self._uses: dict[int, list[TensorUse]] = collections.defaultdict(list)
         self._places: dict[int, int] = {}
         for place, op in enumerate(graph.get_operations()):
@@ -99,12 +99,12 @@ class FusionGraph:
         self._uses[id(by)] += uses
         if id(tensor) in self._outputs:
             self._outputs.add(id(by))
-        self._replaced[id(tensor)] = by
+        self._replacements[id(tensor)] = by
         self._places[id(by)] = self._place(tensor)
 
     def is_replaced(self, tensor: tf.Tensor) -> bool:
         """Returns whether a tensor has no readers since it was replaced."""
-        return id(tensor) in self._replaced
+        return id(tensor) in self._replacements
 
     def is_output(self, tensor: tf.Tensor) -> bool:
         """Returns whether a tensor leaves the graph."""
@@ -130,8 +130,8 @@ class FusionGraph:
 
     def current(self, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the replacement of a tensor, or the tensor itself."""
-        while id(tensor) in self._replaced:
-            tensor = self._replaced[id(tensor)]
+        while id(tensor) in self._replacements:
+            tensor = self._replacements[id(tensor)]
         return tensor
 
     def create(

@@ -217,7 +217,9 @@ def _replay_branch(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> 
     changed_numbers = [number for number, (_, value) in enumerate(variables) if is_checked(value)]
     results = [number for number, tensor in enumerate(region.outputs) if is_checked(tensor)]
     log.results = tuple(results)
-    log.changed = tuple(replay.argument_of(variables[number][0]) for number in changed_numbers)
+    log.variable_arguments = tuple(
+        replay.argument_of(variables[number][0]) for number in changed_numbers
+    )
     values = [*(call.outputs[number] for number in results), *(after[n] for n in changed_numbers)]
     with tf.control_dependencies([call, *writes_back]):  # It may change no variable.
         forth = library.load().ipu_rewind(back=False, **replay.state)
@@ -303,9 +305,9 @@ class ReplayLog:
         layers: The layers of its operations.
         updates: Which runs make up an update of the weights; None if it makes none.
         scale: The loss scale of the run, float32; None without one.
-        handled: For a log of gradients whose overflow loss scaling handles: how many of the first
-            results they are; nothing is logged if others are not finite, too. None for a log of
-            the results.
+        handled_count: For a log of gradients whose overflow loss scaling handles: how many of the
+            first results they are; nothing is logged if others are not finite, too. None for a log
+            of the results.
         xla_random: Whether XLA draws the random numbers of the program.
 
     Attributes:
@@ -325,21 +327,21 @@ class ReplayLog:
         *,
         updates: UpdateRuns | None = None,
         scale: tf.Tensor | None = None,
-        handled: int | None = None,
+        handled_count: int | None = None,
         xla_random: bool = False,
     ) -> None:
         self._findings, self._name = program.nonfinite, program.name
         self._places = places
         self._layers = layers
         self._updates = updates
-        self._handled_count = handled
+        self._handled_count = handled_count
         self._is_replicated = replica_context.num_replicas() > 1
         self._replays: dict[int, ReplayedRun] = {}
         self.scale, self.has_scale = scale, scale is not None
         self.xla_random = xla_random
         self.inputs: tuple[str, ...] = ()
         self.results: tuple[int, ...] = ()
-        self.changed: tuple[str, ...] = ()
+        self.variable_arguments: tuple[str, ...] = ()
         self.function = ""
         self.checks: FunctionChecks | None = None
 
@@ -394,7 +396,7 @@ class ReplayLog:
                 fault="from outside",
                 operands=run.outside,
             )
-        elif cause.finding.fault == "from outside" and cause.finding.checked.op_type == _COLLECTIVE:
+        elif cause.finding.fault == "from outside" and cause.finding.op.op_type == _COLLECTIVE:
             return  # Another replica has the cause.
         else:
             report = self._of(cause, run)
@@ -417,7 +419,7 @@ class ReplayLog:
         results = flow.results(self.function)
         wrong = [n for n, is_one in zip(self.results, bad[:count], strict=True) if is_one]
         sources = flow.sources(results[number] for number in wrong)
-        for argument, is_one in zip(self.changed, bad[count:], strict=True):
+        for argument, is_one in zip(self.variable_arguments, bad[count:], strict=True):
             if argument and is_one:
                 sources |= flow.writers((self.function, argument))
         return sources | flow.sources(self.checks.feeds)
@@ -453,14 +455,14 @@ class ReplayLog:
 
     def _of(self, cause: Cause, run: ReplayedRun) -> NonFinite:
         cause_event, later = cause.finding, cause.made_nan
-        name, nan_op = cause_event.checked.name, "" if later is None else later.checked.name
+        name, nan_op = cause_event.op.name, "" if later is None else later.op.name
         wrong = next(one for one in cause_event.results if one.nans or one.infinities)
         return NonFinite(
             program=self._name,
             **self._moment(run, cause_event.iterations),
             fault=cause_event.fault,
             op=name,
-            op_type=cause_event.checked.op_type,
+            op_type=cause_event.op.op_type,
             layer=self._layers.layer_or_scope(name),
             operands=cause_event.operands,
             results=cause_event.results,
@@ -470,7 +472,7 @@ class ReplayLog:
             nan_layer=self._layers.layer_or_scope(nan_op),
             handled=self._handled_count is not None,
             loss_scale=run.loss_scale,
-            **self._place(cause_event.checked, wrong.shape, cause_event.position),
+            **self._place(cause_event.op, wrong.shape, cause_event.position),
         )
 
 

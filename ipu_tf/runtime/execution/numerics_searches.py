@@ -43,7 +43,7 @@ class NumericsSearches:
         results: The replay if results are not finite.
         updates: Which runs make up an update of the weights; None if it makes none.
         gradients: The replay if gradients of a scaled loss are not finite; None without these.
-        handled: How many results of that replay are such gradients.
+        handled_count: How many results of that replay are such gradients.
         accumulators: Handles and types of the variables that sum such gradients up.
         underflow: The replay that looks for values that become 0; None if it is not asked for.
     """
@@ -52,7 +52,7 @@ class NumericsSearches:
     results: Replay
     updates: UpdateRuns | None = None
     gradients: Replay | None = None
-    handled: int = 0
+    handled_count: int = 0
     accumulators: tuple[tuple[tf.Tensor, tf.DType], ...] = ()
     underflow: Replay | None = None
 
@@ -76,14 +76,14 @@ class NumericsSearches:
         parts = [part.device for part in self.tracer.parts]
         places, layers = DevicePlaces(device, *parts), LayerScopes(paths=self.tracer.layers)
 
-        def log_of(kind: type[ReplayLog], handled: int | None = None) -> ReplayLog:
+        def log_of(kind: type[ReplayLog], handled_count: int | None = None) -> ReplayLog:
             return kind(
                 program,
                 places,
                 layers,
                 updates=self.updates,
                 scale=scale,
-                handled=handled,
+                handled_count=handled_count,
                 xla_random=xla_random,
             )
 
@@ -91,7 +91,7 @@ class NumericsSearches:
         if self.underflow is not None:
             watch_ops.append(watch(self.underflow, [], log_of(UnderflowLog)))
         if self.gradients is not None:
-            log = log_of(ReplayLog, self.handled)
+            log = log_of(ReplayLog, self.handled_count)
             with tf.control_dependencies(watch_ops):
                 sums = [
                     tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
@@ -151,7 +151,7 @@ def searches_of(
         gradients=replay_of(graph, operations, [gradients, outputs], snapshots, is_last=False)
         if gradients or accumulators
         else None,
-        handled=len(gradients),
+        handled_count=len(gradients),
         accumulators=accumulators,
         underflow=replay_of(graph, operations, outputs, snapshots, is_last=False)
         if underflow and not is_jitted

@@ -39,11 +39,11 @@ class _Replayable:
 
     Attributes:
         definition: Its operations.
-        called: The functions that it calls, by name.
+        callees: The functions that it calls, by name.
         sources: Names of its arguments: numbers, then variables.
         inputs: Number of the arguments that are numbers.
         variables: Types and shapes of its variables.
-        changed: The variables that it changes, by number, with the names of their arguments.
+        updated_variables: Numbers of the variables that it changes, with their arguments.
         outputs: Types and shapes of its results.
         groups: The groups of streams of random bits that it draws from.
         serial: Its number, unique in the process.
@@ -51,11 +51,11 @@ class _Replayable:
     """
 
     definition: FunctionDef
-    called: Mapping[str, FunctionDef]
+    callees: Mapping[str, FunctionDef]
     sources: Sequence[str]
     inputs: int
     variables: Sequence[tf.TensorSpec]
-    changed: Sequence[tuple[int, str]]
+    updated_variables: Sequence[tuple[int, str]]
     outputs: Sequence[tf.TensorSpec]
     groups: Sequence[int]
     serial: int
@@ -99,11 +99,11 @@ def watch(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> tf.Op
         tf.compat.v1.get_default_graph(),
         _Replayable(
             definition=replay.definition,
-            called=callees_by_name(replay.definition),
+            callees=callees_by_name(replay.definition),
             sources=names,
             inputs=len(region.inputs),
             variables=specs,
-            changed=[
+            updated_variables=[
                 (number, replay.argument_of(region.variables[number]))
                 for number in numbers
                 if is_checked(specs[number])
@@ -152,7 +152,7 @@ def _replay(
         for name, value in zip((*scale, *program.sources), run_values, strict=True)
         if tf.as_dtype(value.dtype).is_floating
     )
-    log.changed = tuple(name for _, name in program.changed)
+    log.variable_arguments = tuple(name for _, name in program.updated_variables)
 
     def note(number: NDArray[Any], *values: NDArray[Any]) -> list[NDArray[Any]] | None:
         return log(number + replica * STREAM_STRIDE if number >= 0 else number, *values)
@@ -190,7 +190,7 @@ def _add_replay(
     with tf.control_dependencies([call]):
         after = [
             tf.raw_ops.ReadVariableOp(resource=handles[n], dtype=program.variables[n].dtype)
-            for n, _ in program.changed
+            for n, _ in program.updated_variables
         ]
         forth = _rewind(program, replica, back=False)
     with tf.control_dependencies([forth]):
@@ -212,7 +212,7 @@ def _checked_call(
         definition,
         program.sources,
         name_of,
-        program.called.__getitem__,
+        program.callees.__getitem__,
         inputs,
         program.outputs,
         program.log,

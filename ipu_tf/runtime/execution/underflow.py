@@ -58,7 +58,7 @@ class LostValues:
         room = 2.0 ** np.floor(np.log2(_LARGEST / max(largest_gradient, _SMALLEST)))
         return float(max(1.0, min(least_factor, room)))
 
-    def kept(self, factor: float) -> int:
+    def kept_count(self, factor: float) -> int:
         """Returns how many of them a larger loss scale would have kept."""
         sizes = np.abs(self.exact) * factor
         return self.count - int(((sizes > 0) & (sizes < _SMALLEST)).sum())

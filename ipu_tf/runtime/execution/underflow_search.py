@@ -22,14 +22,14 @@ class _GradientLoss:
     """A gradient with values that became 0.
 
     Attributes:
-        checked: The operation.
+        op: The operation.
         lost: The values.
         operands: What it read.
         results: What it computed, and what that should be.
         iterations: The loops around it, and the numbers of their iterations.
     """
 
-    checked: CheckedOp
+    op: CheckedOp
     lost: LostValues
     operands: tuple[ValueSummary, ...]
     results: tuple[ValueSummary, ...]
@@ -58,7 +58,7 @@ class _GradientHistory(ValueHistory):
         if lost_values is not None:
             named_operands = zip(op.operands, operands, strict=True)
             self.loss = _GradientLoss(
-                checked=op,
+                op=op,
                 lost=lost_values,
                 operands=tuple(
                     summary(*one) for one in named_operands if one[1].dtype.kind in "fV"
@@ -87,7 +87,7 @@ class UnderflowLog(ReplayLog):
             self._add(self._lost(history.loss, history.largest, run))
 
     def _lost(self, event: _GradientLoss, largest: float, run: ReplayedRun) -> NonFinite:
-        name, exact = event.checked.name, event.lost.exact
+        name, exact = event.op.name, event.lost.exact
         position, around = place_of(event.lost.flat, exact)
         factor = event.lost.factor(largest)
         return NonFinite(
@@ -95,7 +95,7 @@ class UnderflowLog(ReplayLog):
             **self._moment(run, event.iterations),
             fault="underflow",
             op=name,
-            op_type=event.checked.op_type,
+            op_type=event.op.op_type,
             layer=self._layers.layer_or_scope(name),
             operands=event.operands,
             results=event.results,
@@ -104,6 +104,6 @@ class UnderflowLog(ReplayLog):
             loss_scale=run.loss_scale,
             lost=event.lost.count,
             factor=factor,
-            kept=event.lost.kept(factor),
-            **self._place(event.checked, exact.shape, position),
+            kept=event.lost.kept_count(factor),
+            **self._place(event.op, exact.shape, position),
         )

@@ -56,7 +56,7 @@ class Finding:
     """An operation whose result is not finite, though it should be.
 
     Attributes:
-        checked: The operation.
+        op: The operation.
         fault: What happened.
         operands: What it read.
         results: What it computed.
@@ -65,7 +65,7 @@ class Finding:
         iterations: The loops around it, the outermost first, and the numbers of their iterations.
     """
 
-    checked: CheckedOp
+    op: CheckedOp
     fault: Fault
     operands: tuple[ValueSummary, ...]
     results: tuple[ValueSummary, ...]
@@ -95,7 +95,7 @@ def finding(op: CheckedOp, values: Sequence[np.ndarray]) -> Finding | None:
         flat = int(np.argmax(is_wrong(wrong).ravel()))
         position, around = place_of(flat, wrong)
         return Finding(
-            checked=op,
+            op=op,
             fault=fault,
             operands=tuple(map(summary, op.operands, operands)),
             results=tuple(summary(f"result {i}", value) for i, value in enumerate(results)),

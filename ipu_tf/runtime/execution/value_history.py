@@ -20,7 +20,7 @@ class Event:
 
     Attributes:
         time: How many checks ran before it.
-        checked: The operation.
+        op: The operation.
         nan: Whether there is a NaN among its results.
         infinity: Whether there is an infinity among them.
         nans_of: The operands, by number, that its NaN come from.
@@ -29,7 +29,7 @@ class Event:
     """
 
     time: int
-    checked: CheckedOp
+    op: CheckedOp
     nan: bool
     infinity: bool
     nans_of: tuple[int, ...]
@@ -94,7 +94,7 @@ class ValueHistory:
             fault = replace(fault, iterations=tuple(self._loops))
         self._events[self._time] = Event(
             time=self._time,
-            checked=check,
+            op=check,
             nan=nan,
             infinity=any(bool(np.isinf(value).any()) for value in results),
             nans_of=nan_of,
@@ -117,9 +117,7 @@ class ValueHistory:
             return Cause(finding=made_infinity[0][1]) if made_infinity else None
         event, first = made_nan[0]
         for earlier, fault in made_infinity:
-            if earlier.time < event.time and set(earlier.checked.places) & set(
-                event.checked.places
-            ):
+            if earlier.time < event.time and set(earlier.op.places) & set(event.op.places):
                 first = fault
                 break
         if any(one.nans for one in first.results):
@@ -138,7 +136,7 @@ class ValueHistory:
             operands = event.nans_of if of_nan else event.infinities_of
             if event.finding is not None:
                 roots[event.time] = event, event.finding
-            places = [event.checked.places[operand] for operand in operands]
+            places = [event.op.places[operand] for operand in operands]
             for earlier in self._before(self._checks.flow.sources(places), event.time, nan=of_nan):
                 if (earlier.time, of_nan) not in keys:
                     keys.add((earlier.time, of_nan))

@@ -71,7 +71,7 @@ def extract(
     variables: VariableRoles | None = None,
     arguments: Mapping[str, tf.Tensor] | None = None,
     layers: LayerScopes | None = None,
-    carried: Sequence[tuple[tf.Tensor, tf.Tensor]] = (),
+    states: Sequence[tuple[tf.Tensor, tf.Tensor]] = (),
 ) -> Module:
     """Returns the HLO of the ops that a trace has created.
 
@@ -86,7 +86,7 @@ def extract(
         variables: The roles of its variables; by default all are states.
         arguments: Maps the names of the program's inputs to tensors.
         layers: Maps name scopes to layers.
-        carried: Inputs that stay on the device from run to run, each with the result that is its
+        states: Inputs that stay on the device from run to run, each with the result that is its
             value in the next run.
 
     Raises:
@@ -95,7 +95,7 @@ def extract(
     """
     scopes = layers or LayerScopes()
     region = hlo_region.cut(graph, operations, outputs)
-    region = _with_carried_inputs(region, carried)
+    region = _with_state_inputs(region, states)
     proto = _hlo(region, name, scopes)
     names = {id(tensor): label for label, tensor in (arguments or {}).items()}
     captures = hlo_region.Captures()
@@ -105,23 +105,23 @@ def extract(
     ]
     parameters += variable_parameters(_places(region, scopes), variables or VariableRoles())
     module = _with_origins(from_proto(proto), name, parameters, scopes)
-    return _with_states(module, region, {id(tensor): result for tensor, result in carried})
+    return _with_states(module, region, {id(tensor): result for tensor, result in states})
 
 
-def _with_carried_inputs(
-    region: TracedRegion, carried: Sequence[tuple[tf.Tensor, tf.Tensor]]
+def _with_state_inputs(
+    region: TracedRegion, states: Sequence[tuple[tf.Tensor, tf.Tensor]]
 ) -> TracedRegion:
-    """Returns a region that takes what it carries on, even if its own ops do not read it."""
+    """Returns a region with its states as inputs, even if its own ops do not read them."""
     input_ids = {id(tensor) for tensor in region.inputs}
     results = {id(tensor) for tensor in region.outputs}
     inputs = [
-        tensor for tensor, after in carried if id(after) in results and id(tensor) not in input_ids
+        tensor for tensor, after in states if id(after) in results and id(tensor) not in input_ids
     ]
     return dataclasses.replace(region, inputs=(*region.inputs, *inputs))
 
 
 def _with_states(module: Module, region: TracedRegion, results: Mapping[int, tf.Tensor]) -> Module:
-    """Returns a module whose carried inputs are states, or constants if they do not change."""
+    """Returns a module whose inputs with `results` are states, or constants if unchanged."""
     numbers = {id(tensor): number for number, tensor in enumerate(region.outputs)}
     parameters = list(module.parameters)
     for index, tensor in enumerate(region.inputs):

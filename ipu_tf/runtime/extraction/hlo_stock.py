@@ -171,7 +171,7 @@ class _Body:
     Attributes:
         function: The new FunctionDef.
         host: Names of tensors that only host ops use; an int32 replaces them in calls.
-        renamed: Maps the old names of tensors, which other nodes refer to, to the new ones.
+        new_names: Maps the old names of tensors, which other nodes refer to, to the new ones.
     """
 
     def __init__(self, function: Any, host: Iterable[str], functions: StockFunctions) -> None:
@@ -188,8 +188,8 @@ class _Body:
         for argument in self.function.signature.input_arg:
             if argument.name in self.host:
                 argument.type = _INT32
-        self.renamed: dict[str, str] = {}
-        self._unjoined: dict[str, str] = {}
+        self.new_names: dict[str, str] = {}
+        self._substitutes: dict[str, str] = {}
         self._functions = functions
         self._stacks = dict(loop_bounds.unbounded_stacks(function))
 
@@ -200,13 +200,13 @@ class _Body:
         if node.op in _NO_OPS or COMPILED_APART in node.attr:
             return
         if node.op == index_checks.CHECK:
-            self._unjoined[f"{node.name}:checked:0"] = node.input[0]
+            self._substitutes[f"{node.name}:checked:0"] = node.input[0]
             return
         if (stack := self._functions.stacks.get((self._name, node.name))) is not None:
             loop = stack.loop
             size = stack.size if loop is None else self._functions.stack_size(loop)
             handle = loop_bounds.add_stack(self.function, node.name, stack, size)
-            self.renamed[f"{node.name}:output:0"] = handle
+            self.new_names[f"{node.name}:output:0"] = handle
         elif ON_HOST in node.attr:
             self._add_host_op(node)
         elif node.op in CALLS:
@@ -222,7 +222,7 @@ class _Body:
         elif hlo_stand_ins.has_stand_in(node):
             nodes, result = hlo_stand_ins.stand_in(node)
             self.function.node_def.extend(nodes)
-            self.renamed.update({name: result for name, _ in outputs_of(node)})
+            self.new_names.update({name: result for name, _ in outputs_of(node)})
         else:
             self._add_device_op(node)
 
@@ -247,9 +247,9 @@ class _Body:
 
     def _current(self, name: str) -> str:
         """Returns the current name of a tensor."""
-        while name in self._unjoined:  # Joined ops may be joined with others.
-            name = self._unjoined[name]
-        return self.renamed.get(name, name)
+        while name in self._substitutes:  # Joined ops may be joined with others.
+            name = self._substitutes[name]
+        return self.new_names.get(name, name)
 
     def _add_device_op(self, node: Any) -> None:
         new = self._copy(node)
@@ -274,13 +274,13 @@ class _Body:
         chain_outputs = [joined_ops.replaced(node, index) for index in range(len(names))]
         outputs = [self._output(name) if name else name for name in chain_outputs]
         if None not in outputs:
-            self._unjoined.update(
+            self._substitutes.update(
                 (old, new) for old, new in zip(names, outputs, strict=True) if new
             )
             return
         nodes, results = joined_ops.expand(node)
         self.function.node_def.extend(nodes)
-        self.renamed.update(zip(names, results, strict=True))
+        self.new_names.update(zip(names, results, strict=True))
 
     def _output(self, tensor: str | None) -> str | None:
         """Returns the name of a graph's tensor in the FunctionDef, None if it is not in it."""
@@ -298,7 +298,7 @@ class _Body:
         for key, arguments in (("Tin", signature.input_arg), ("Tout", signature.output_arg)):
             call.attr[key].list.type.extend(argument.type for argument in arguments)
         for index, (name, _) in enumerate(outputs_of(node)):
-            self.renamed[name] = f"{node.name}:output:{index}"
+            self.new_names[name] = f"{node.name}:output:{index}"
 
     def _add_call(self, node: Any, host_inputs: frozenset[int]) -> None:
         new = self._copy(node)
@@ -362,7 +362,7 @@ class _Body:
         for name in ("operand_dtypes", "result_dtypes", "result_shapes"):
             attributes[name].list.SetInParent()
         for position, index in enumerate(results):
-            self.renamed[outputs[index][0]] = f"{node.name}:results:{position}"
+            self.new_names[outputs[index][0]] = f"{node.name}:results:{position}"
 
     def _static_shape(self, node: Any, index: int, name: str) -> Any:
         """Returns the shape of an output of a host op, its own or that of an EnsureShape after it.

@@ -63,7 +63,7 @@ class TracedFunction:
         owner: The object whose method the function is, or None.
         variables: The roles of its variables; None finds them from the owner.
         deployment: Its stages, and how they run; None runs the function whole on one IPU.
-        carried: Inputs that stay on the device, each with the result that is its next value.
+        states: Inputs that stay on the device, each with the result that is its next value.
     """
 
     tracer: Tracer
@@ -74,7 +74,7 @@ class TracedFunction:
     owner: object = None
     variables: VariableRoles | None = None
     deployment: Deployment | None = None
-    carried: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()
+    states: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +253,7 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
                 layers=LayerScopes(
                     paths=trace.tracer.layers, optimizers=frozenset(trace.tracer.optimizer_scopes)
                 ),
-                carried=trace.carried,
+                states=trace.states,
             )
     except UncompilableProgram as error:
         if configuration.unsupported == "raise":

@@ -32,7 +32,7 @@ class Remainder:
     from_loops: Sequence[tf.Tensor] = ()
 
     @property
-    def carried(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
+    def states(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """The results of the loops as inputs that do not change."""
         return [(tensor, tensor) for tensor in self.from_loops]
 
@@ -76,10 +76,11 @@ def compiled_apart(
 def _compile(tracer: Tracer, body: FuncGraph, name: str, steps: int) -> None:
     """Compiles the body of a loop as a part of a tracer's program."""
     part = tracer.split_off(body, name, steps)
-    state = list(zip(body.inputs, body.outputs, strict=False))  # Captured inputs come last.
+    carry = list(zip(body.inputs, body.outputs, strict=False))  # Captured inputs come last.
     remainder = compiled_apart(part, body, body.get_operations(), body.outputs, steps)
-    unchanged = {id(before) for before, _ in [*state, *remainder.carried]}
-    results = [after for _, after in state if id(after) not in unchanged]
+    states = [*carry, *remainder.states]
+    unchanged = {id(before) for before, _ in states}
+    results = [after for _, after in carry if id(after) not in unchanged]
     part.program.device = device_programs.compile_trace(
         device_programs.TracedFunction(
             tracer=part,
@@ -88,7 +89,7 @@ def _compile(tracer: Tracer, body: FuncGraph, name: str, steps: int) -> None:
             arguments=((), {}),
             outputs=results,
             deployment=program_shards.deployment_of(part, body),
-            carried=[*state, *remainder.carried],
+            states=states,
         )
     )
     tracer.parts += part.parts

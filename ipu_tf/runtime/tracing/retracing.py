@@ -84,7 +84,7 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
         twin = function
         nodes = function.cached_definition.node_def
         # The gradient of a loop renames the functions of the loop, so a copied loop needs its own.
-        if tracer.copied or _holds(graph, nodes, TWINS.__contains__):
+        if tracer.source_graphs or _holds(graph, nodes, TWINS.__contains__):
             _add_callees(tracer, graph, nodes)
             with graph.as_default():
                 shapes = [tensor.shape.as_proto() for tensor in arguments]
@@ -102,7 +102,7 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
 
 def _known_function(tracer: Tracer, graph: FuncGraph, name: str) -> Any:
     """Returns the function called `name` that `graph` or a copied graph knows, else None."""
-    functions = (_function_of(library, name) for library in (graph, *tracer.copied))
+    functions = (_function_of(library, name) for library in (graph, *tracer.source_graphs))
     return next((function for function in functions if function is not None), None)
 
 

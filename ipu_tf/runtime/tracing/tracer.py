@@ -62,6 +62,7 @@ class Tracer:
         configuration: The device that the program is traced for.
 
     Attributes:
+        source_graphs: Graphs whose ops are being created once more, the innermost last.
         layers: Path of the Keras layer of each name scope.
         optimizer_scopes: The scopes in which Keras optimizers update weights.
         parts: Programs of their own that the program calls, such as pipelines.
@@ -84,7 +85,7 @@ class Tracer:
         self.configuration = configuration
         self.functions: dict[str, Any] = {}
         self.concrete_functions: dict[Any, tuple[Any, ConcreteFunction]] = {}
-        self.copied: list[FuncGraph] = []
+        self.source_graphs: list[FuncGraph] = []
         self._graphs: weakref.WeakSet[FuncGraph] = weakref.WeakSet()
         self._operations: list[tuple[TileOp, tf.Operation]] = []
         self.layers: dict[str, str] = {}
@@ -213,11 +214,11 @@ class Tracer:
     @contextlib.contextmanager
     def copying(self, body: FuncGraph) -> Iterator[None]:
         """Makes the functions of `body` known while its ops are created once more."""
-        self.copied.append(body)
+        self.source_graphs.append(body)
         try:
             yield
         finally:
-            self.copied.pop()
+            self.source_graphs.pop()
 
     def finish(self, outputs: TensorStructure) -> None:
         """Removes unneeded ops from the program: TensorFlow prunes them before it runs.

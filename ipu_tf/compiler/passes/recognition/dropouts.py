@@ -30,7 +30,7 @@ class _Rewriter:
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
-        self._defined = computation.by_name()
+        self._definitions = computation.by_name()
         self._read_by = computation.users
 
     def computation(self) -> Computation:
@@ -67,7 +67,7 @@ class _Rewriter:
         generators: dict[str, Instruction] = {}
         worklist = list(mask.operands)
         while worklist:
-            value = self._defined[worklist.pop()]
+            value = self._definitions[worklist.pop()]
             if value.opcode == "rng-bit-generator":
                 generators[value.name] = value
             elif value.opcode in ELEMENTWISE or value.opcode in _VIEWS:
@@ -81,22 +81,22 @@ class _Rewriter:
         return (
             instruction.opcode == "select"
             and instruction.operands[0] == mask.name
-            and scalar_of(instruction.operands[2], self._defined) == 0
+            and scalar_of(instruction.operands[2], self._definitions) == 0
         )
 
     def _unscaled(self, name: str) -> str:
         """Returns the elements before a product with a constant that nothing else reads."""
-        product = self._defined[name]
+        product = self._definitions[name]
         if len(self._read_by[name]) > 1:
             return name
-        return _varying_factor(product, self._defined) or name
+        return _varying_factor(product, self._definitions) or name
 
     def _scaled(self, select: Instruction) -> str | None:
         """Returns the only reader of the chosen elements if it scales them."""
         readers = self._read_by[select.name]
         if select.name == self._computation.root or len(readers) != 1:
             return None
-        factor = _varying_factor(readers[0], self._defined)
+        factor = _varying_factor(readers[0], self._definitions)
         return readers[0].name if factor == select.name else None
 
 

@@ -67,7 +67,7 @@ class _Rewriter:
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
-        self._defined = computation.by_name()
+        self._definitions = computation.by_name()
         self._read_by = computation.users
         self._tensors: dict[str, frozenset[str]] = {}
         self._kinds: dict[str, frozenset[str]] = {}
@@ -92,7 +92,7 @@ class _Rewriter:
         type_, name = instruction.type, instruction.name
         if not isinstance(type_, Array) or type_.dtype not in _FLOATS:
             return
-        if scalar_of(name, self._defined) is not None:
+        if scalar_of(name, self._definitions) is not None:
             self._tensors[name], self._kinds[name] = frozenset(), frozenset()
             return
         tensor = frozenset({name})
@@ -113,7 +113,7 @@ class _Rewriter:
         tensors = self._tensors.get(operand, frozenset({operand}))
         return (
             tensors
-            if not tensors or self._defined[operand].layer == layer
+            if not tensors or self._definitions[operand].layer == layer
             else frozenset({operand})
         )
 
@@ -150,18 +150,18 @@ class _Rewriter:
         self, instruction: Instruction, opcode: str, operands: list[str]
     ) -> Instruction | None:
         """Returns the unit if it has the type of its operands."""
-        if any(self._defined[name].type != instruction.type for name in operands):
+        if any(self._definitions[name].type != instruction.type for name in operands):
             return None
         return instruction.replace(opcode=opcode, operands=tuple(operands), attributes={})
 
     def _values(self, name: str, values: dict[str, _Points]) -> _Points:
         """Returns the values of an instruction where those of its tensors are known."""
         if name not in values:
-            value = scalar_of(name, self._defined)
+            value = scalar_of(name, self._definitions)
             if value is not None:
                 values[name] = np.full_like(_POINTS, value)
             else:
-                instruction = self._defined[name]
+                instruction = self._definitions[name]
                 operands = [self._values(operand, values) for operand in instruction.operands]
                 points = _FUNCTIONS[instruction.opcode](*operands)
                 values[name] = 1 - points if instruction.attributes.get("complement") else points

@@ -55,7 +55,7 @@ class _Rewriter:
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
-        self._defined = computation.by_name()
+        self._definitions = computation.by_name()
         self._read_by = computation.users
 
     def computation(self) -> Computation:
@@ -116,7 +116,7 @@ class _Rewriter:
             return None
         feature = convolution.attributes["convolution_dimension_numbers"].output_feature
         for name in instruction.operands:
-            broadcast = self._defined[name]
+            broadcast = self._definitions[name]
             if broadcast.opcode != "broadcast":
                 continue
             if tuple(broadcast.attributes["dimensions"]) == (feature,):
@@ -128,7 +128,7 @@ class _Rewriter:
         convolution, result = scaled.convolution, scaled.result
         numbers = convolution.attributes["convolution_dimension_numbers"]
         image, kernel = convolution.operands
-        filter_type = self._defined[kernel].type
+        filter_type = self._definitions[kernel].type
         prefix = f"{convolution.name}.folded"
         origin = result.replace(operands=(), attributes={}, computations=())
         factors = yield from _repeated(
@@ -168,7 +168,7 @@ class _Rewriter:
         return _Channels(name=total, type=shift.type)
 
     def _channels_of(self, name: str) -> _Channels:
-        return _Channels(name=name, type=self._defined[name].array)
+        return _Channels(name=name, type=self._definitions[name].array)
 
 
 def _repeated(

@@ -71,9 +71,9 @@ class _Rewriter:
     def __init__(self, module: Module, computation: Computation) -> None:
         self._module = module
         self._computation = computation
-        self._defined = computation.by_name()
+        self._definitions = computation.by_name()
         self._read_by = computation.users
-        self._position = {name: number for number, name in enumerate(self._defined)}
+        self._position = {name: number for number, name in enumerate(self._definitions)}
         self._of_layer: dict[str, list[Instruction]] = {}
         for instruction in computation:
             self._of_layer.setdefault(instruction.layer, []).append(instruction)
@@ -109,21 +109,21 @@ class _Rewriter:
         """Returns x if an instruction sums up the squares of a norm, else None."""
         if not self._is_sum(instruction):
             return None
-        square = self._defined[instruction.operands[0]]
+        square = self._definitions[instruction.operands[0]]
         if square.opcode != "multiply" or len(set(square.operands)) > 1:
             return None
         if not self._leads_to_root(instruction):
             return None
-        deviation = self._defined[square.operands[0]]
+        deviation = self._definitions[square.operands[0]]
         if deviation.opcode == "subtract" and self._is_broadcast(deviation.operands[1]):
-            deviation = self._defined[deviation.operands[0]]
+            deviation = self._definitions[deviation.operands[0]]
         x = self._uncast(deviation, instruction.layer)
         same_dims = getattr(x.type, "dims", None) == getattr(square.type, "dims", None)
         return x if same_dims and elements(x) > elements(instruction) else None
 
     def _gradient(self, x: Instruction, layer: str) -> Instruction | None:
         """Returns the tensor that a layer multiplies with its x; None without a backward pass."""
-        of_x = Polynomials(self._defined, layer, [x.name])
+        of_x = Polynomials(self._definitions, layer, [x.name])
         for instruction in self._of_layer[layer]:
             of_x.terms(instruction.name)
             if instruction.opcode != "multiply":
@@ -131,7 +131,7 @@ class _Rewriter:
             for one, other in (instruction.operands, instruction.operands[::-1]):
                 terms = of_x.terms(one)
                 if terms and factors(terms) == 1 and of_x.terms(other) is None:
-                    return self._without_coefficients(self._defined[other], of_x, layer)
+                    return self._without_coefficients(self._definitions[other], of_x, layer)
         return None
 
     def _without_coefficients(
@@ -143,9 +143,9 @@ class _Rewriter:
                 factors = [name for name in factor.operands if not of_x.is_coefficient(name)]
                 if len(factors) != 1:
                     break
-                factor = self._defined[factors[0]]
+                factor = self._definitions[factors[0]]
             elif factor.opcode == "negate":
-                factor = self._defined[factor.operands[0]]
+                factor = self._definitions[factor.operands[0]]
             elif factor.opcode == "convert" and self._uncast(factor, layer) is not factor:
                 factor = self._uncast(factor, layer)
             else:
@@ -155,7 +155,7 @@ class _Rewriter:
     def _uncast(self, instruction: Instruction, layer: str) -> Instruction:
         """Returns the value before the layer's casts between floating point types."""
         while instruction.opcode == "convert" and instruction.layer in ("", layer):
-            source = self._defined[instruction.operands[0]]
+            source = self._definitions[instruction.operands[0]]
             if not isinstance(source.type, Array) or source.type.dtype not in FLOATS:
                 break
             instruction = source
@@ -165,7 +165,7 @@ class _Rewriter:
         self, norm: _Norm, earlier: Mapping[str, Instruction]
     ) -> dict[str, Instruction]:
         """Returns the sums and applications of a norm, by the names of what they replace."""
-        polynomials = Polynomials(self._defined, norm.layer, norm.bases)
+        polynomials = Polynomials(self._definitions, norm.layer, norm.bases)
         replacements: dict[str, Instruction] = {}
         whitens = True
         for instruction in self._of_layer[norm.layer]:
@@ -227,9 +227,9 @@ class _Rewriter:
             name = worklist.pop()
             if name in inside or name in operand_names:
                 continue
-            instruction = self._defined[name]
+            instruction = self._definitions[name]
             is_scalar = instruction.opcode == "constant" and elements(instruction) == 1
-            is_large = elements(instruction) == elements(self._defined[bases[0]])
+            is_large = elements(instruction) == elements(self._definitions[bases[0]])
             if name not in bases and (name == root.name or is_scalar or is_large):
                 inside.add(name)
                 worklist += instruction.operands
@@ -241,13 +241,13 @@ class _Rewriter:
             Instruction(
                 name=f"{prefix}.{name}",
                 opcode="parameter",
-                type=self._defined[name].type,
+                type=self._definitions[name].type,
                 attributes={"parameter_number": number},
             )
             for number, name in enumerate(operands)
         ]
         order = sorted(inside, key=self._position.__getitem__)
-        instructions += [_plain(self._defined[name], prefix) for name in order]
+        instructions += [_plain(self._definitions[name], prefix) for name in order]
         return (
             Computation(
                 name=prefix, instructions=tuple(instructions), root=f"{prefix}.{root.name}"
@@ -277,7 +277,7 @@ class _Rewriter:
         return False
 
     def _is_broadcast(self, name: str) -> bool:
-        return self._defined[name].opcode == "broadcast"
+        return self._definitions[name].opcode == "broadcast"
 
 
 def _sum_attributes(terms: Terms, norm: _Norm, *, whitens: bool) -> dict[str, object]:

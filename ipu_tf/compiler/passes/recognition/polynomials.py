@@ -36,7 +36,7 @@ class Polynomials:
     def __init__(
         self, by_name: Mapping[str, Instruction], layer: str, bases: Collection[str]
     ) -> None:
-        self._defined = by_name
+        self._definitions = by_name
         self._layer = layer
         order = tuple(bases)
         self._elements = elements(by_name[order[0]])
@@ -51,7 +51,7 @@ class Polynomials:
         The layer's values before it have to be known: ask in the order of the program.
         """
         if name not in self._terms_by_name:
-            self._terms_by_name[name] = self._terms(self._defined[name])
+            self._terms_by_name[name] = self._terms(self._definitions[name])
         return self._terms_by_name[name]
 
     def is_coefficient(self, name: str) -> bool:
@@ -63,7 +63,7 @@ class Polynomials:
         if elements(instruction) != self._elements or not _is_float(instruction):
             return None
         if opcode == "broadcast":
-            is_broadcast = elements(self._defined[instruction.operands[0]]) < self._elements
+            is_broadcast = elements(self._definitions[instruction.operands[0]]) < self._elements
             return self._constant if is_broadcast else None
         if instruction.layer != self._layer:
             return None
@@ -83,7 +83,7 @@ class Polynomials:
 
     def _operand_terms(self, name: str) -> Terms | None:
         """Returns the terms of an operand, which may be a broadcast of another layer."""
-        if name not in self._terms_by_name and self._defined[name].opcode == "broadcast":
+        if name not in self._terms_by_name and self._definitions[name].opcode == "broadcast":
             return self.terms(name)
         return self._terms_by_name.get(name)
 
