@@ -7,7 +7,8 @@ No module in here depends on TensorFlow, Keras or a compiler.
 | `target`, `system`, `link_timing`, `exchange_timing` | chips, systems, and the constants of both |
 | `cost`, `superstep` | cycles by kind; one step of a program |
 | `exchange`, `sync` | exchange phases on a chip; synchronisation |
-| `links`, `host`, `streaming` | between IPUs, to the host, to memory beside the IPUs |
+| `links`, `link_traffic` | between IPUs: one route or a ring; all that send at once |
+| `host`, `streaming` | to the host, to memory beside the IPUs |
 | `workers`, `tile_memory` | the workers of a tile; its regions and rates |
 | `contractions`, `vertices` | vertices of products, and all others |
 """

@@ -1,14 +1,12 @@
 """Seconds of traffic between IPUs, over IPU-Links and gateways.
 
 Models a route by its hops (a board's own links, rails to further boards, a gateway between racks),
-transfers by latency, messages and bytes, and collectives by a ring, a superstep a step. Does not
-model several routes that share a link, unless they are given as one transfer or are rings of
-replicas.
+transfers by latency, messages and bytes, and collectives by a ring, a superstep a step. Rings of
+replicas share links; `link_traffic` models other routes that do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ipu_tf.machine import sync
@@ -111,25 +109,21 @@ def transfer_seconds(
         messages: Number of messages, one for every pair of tiles that talk.
         senders: IPUs of a machine that send at once, each over its own connection to the gateway.
     """
-    message_seconds = messages * max(2 * way.hops - 1, 0) * _links(system).message_seconds
     streamed = transfer_bytes / bytes_per_second(system, way, senders)
-    return latency_seconds(system, way) + max(message_seconds, streamed)
+    return queued_seconds(system, way, messages, streamed)
 
 
-def exchange_seconds(system: System, transfers: Mapping[tuple[int, int], tuple[int, int]]) -> float:
-    """Returns the time in which IPUs send to each other, all at once; 0 if nothing moves.
+def queued_seconds(system: System, way: Route, messages: int, seconds_of_bytes: float) -> float:
+    """Returns the time of a route whose narrowest part passes on messages of several transfers.
 
     Args:
         system: The system.
-        transfers: Bytes and messages from one IPU to another, by both.
+        way: The route.
+        messages: Number of messages of all transfers.
+        seconds_of_bytes: Time that their bytes take there.
     """
-    return max(
-        (
-            transfer_seconds(system, route(system, *ends), size, messages)
-            for ends, (size, messages) in transfers.items()
-        ),
-        default=0.0,
-    )
+    message_seconds = messages * max(2 * way.hops - 1, 0) * _links(system).message_seconds
+    return latency_seconds(system, way) + max(message_seconds, seconds_of_bytes)
 
 
 def random_traffic_seconds(system: System, ipus: int, message_bytes: float, messages: int) -> float:

@@ -236,14 +236,6 @@ def test_a_sync_reaches_farther_with_more_ipus():
     assert on_chip < pair < rack < racks
 
 
-def test_an_exchange_between_ipus_takes_as_long_as_its_slowest_transfer():
-    near, far = ((1e6, links.route(POD64, 0, ipu)) for ipu in (1, 9))
-    seconds = [links.transfer_seconds(POD64, way, size, 3) for size, way in (near, far)]
-    moved = {(0, 1): (1_000_000, 3), (0, 9): (1_000_000, 3)}
-    assert links.exchange_seconds(POD64, moved) == max(seconds) > min(seconds)
-    assert links.exchange_seconds(POD64, {}) == 0
-
-
 def test_the_host_feeds_groups_of_ipus():
     assert host.bytes_per_second(C2, 1) == 5.86e9
     assert host.bytes_per_second(C2, 4) == 13.78e9

@@ -1,7 +1,7 @@
 """The time of a schedule: each slot takes as long as its slowest IPU, then its link transfers.
 
-Models links as free of other traffic, except values of one slot between the same two IPUs, and a
-replica's neighbours while replicas add up gradients.
+Values that cross in one slot share the links of their routes; replicas have routes of their own. So
+do a replica's neighbours while replicas add up gradients.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ipu_tf.compiler.pipeline.schedule import Pass, Slot
-from ipu_tf.machine import io_tiles, links, streaming, sync
+from ipu_tf.machine import io_tiles, link_traffic, links, streaming, sync
 from ipu_tf.machine.system import System
 from ipu_tf.tile_program.device_program import Crossing, Timeline
 
@@ -54,7 +54,8 @@ class Wiring:
     def transfer_cycles(self, crossings: Iterable[Crossing]) -> int:
         """Returns the cycles in which stages hand values to each other, all at once.
 
-        Values between stages on one IPU stay where they are.
+        Values between stages on one IPU stay where they are. Replicas of several IPUs have boards
+        of their own, within which their routes stay.
         """
         ways: dict[tuple[int, int], int] = collections.defaultdict(int)
         for crossing in crossings:
@@ -63,7 +64,7 @@ class Wiring:
                 ways[source, destination] += crossing.bytes
         if not ways:
             return 0
-        seconds = links.exchange_seconds(
+        seconds = link_traffic.exchange_seconds(
             self.system, {ends: (sent_bytes, 1) for ends, sent_bytes in ways.items()}
         )
         return self._cycles(seconds) + sync.cross_ipu_cycles(self.system, self.replica_ipus)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ipu_tf.machine import host, links, streaming, sync
+from ipu_tf.machine import host, link_traffic, streaming, sync
 from ipu_tf.machine.system import System, system_of
 from ipu_tf.machine.target import CHIPS, Target
 
@@ -53,8 +53,8 @@ class Machine:
         return sync.cross_ipu_cycles(self.system, _partition(ipus))
 
     def link_cycles(self, transfers: Mapping[tuple[int, int], tuple[int, int]]) -> int:
-        """Returns the cycles in which IPUs send to each other; see `links.exchange_seconds`."""
-        return round(links.exchange_seconds(self.system, transfers) * self.target.clock_hz)
+        """Returns the cycles in which IPUs send to each other; see `link_traffic`."""
+        return round(link_traffic.exchange_seconds(self.system, transfers) * self.target.clock_hz)
 
     def host_cycles(self, transfer_bytes: int, ipus: int) -> int:
         """Returns the cycles of a transfer between the host and some IPUs of each replica.

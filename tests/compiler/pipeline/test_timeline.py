@@ -94,6 +94,17 @@ def test_transfers_side_by_side_take_as_long_as_the_longest():
     assert twice > one
 
 
+def test_transfers_that_skip_a_stage_share_the_rail_with_others():
+    way = wiring(4)
+    skip, neighbour = crossing(source=0, destination=2), crossing(source=1, destination=2)
+    both, alone = way.transfer_cycles([skip, neighbour]), way.transfer_cycles([neighbour])
+    rail = links.bytes_per_second(way.system, links.Route(rail_hops=1))
+    more = skip.bytes / rail * way.system.target.clock_hz
+    assert both - alone == pytest.approx(more, abs=1)
+    backward = crossing(source=2, destination=1, phase="backward")
+    assert way.transfer_cycles([skip, neighbour, backward]) == both
+
+
 def test_what_stays_on_an_ipu_takes_no_link():
     assert wiring(2, ipus=(0, 0), replica_ipus=1).transfer_cycles([crossing()]) == 0
 

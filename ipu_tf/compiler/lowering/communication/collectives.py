@@ -15,7 +15,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule
-from ipu_tf.machine import links, sync
+from ipu_tf.machine import link_traffic, links, sync
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.system import System
@@ -106,30 +106,23 @@ def _system(instruction: Instruction, ipus: int, context: LoweringContext) -> Sy
     return system
 
 
-def _permute_seconds(system: System, ipus: int, moved_bytes: float) -> float:
-    """Returns the time in which every IPU sends its tensor to the next one."""
-    ways = (links.route(system, ipu, (ipu + 1) % ipus) for ipu in range(ipus))
-    return max(links.transfer_seconds(system, way, moved_bytes) for way in ways)
+def _shift_seconds(system: System, ipus: int, moved_bytes: float, distance: int = 1) -> float:
+    """Returns the time in which every IPU sends its tensor to the one `distance` further."""
+    transfers = {(ipu, (ipu + distance) % ipus): (moved_bytes, 1) for ipu in range(ipus)}
+    return link_traffic.exchange_seconds(system, transfers)
 
 
 def _all_to_all_seconds(system: System, ipus: int, moved_bytes: float) -> float:
     """Returns the time in which every IPU sends a share to each other one, distance by distance."""
-    return sum(
-        max(
-            links.transfer_seconds(
-                system, links.route(system, ipu, (ipu + distance) % ipus), moved_bytes / ipus
-            )
-            for ipu in range(ipus)
-        )
-        for distance in range(1, ipus)
-    )
+    share_bytes = moved_bytes / ipus
+    return sum(_shift_seconds(system, ipus, share_bytes, distance) for distance in range(1, ipus))
 
 
 _SECONDS: Mapping[str, Callable[[System, int, float], float]] = {
     "all-gather": links.all_gather_seconds,
     "all-reduce": links.all_reduce_seconds,
     "all-to-all": _all_to_all_seconds,
-    "collective-permute": _permute_seconds,
+    "collective-permute": _shift_seconds,
     "reduce-scatter": links.reduce_scatter_seconds,
 }
 
