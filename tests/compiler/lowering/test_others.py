@@ -174,3 +174,17 @@ def test_the_state_of_a_generator_stays_where_it_is():
     )
     assert program.placements["r"][0] == program.placements["s"][0]
     assert len(program.placements["q"]) == 1
+
+
+def test_an_all_to_all_shares_the_rails():
+    group = ",".join(map(str, range(16)))
+    program = run(
+        "x = f32[16,65536] parameter(0)\n"
+        f"r = f32[16,65536] all-to-all(x), replica_groups={{{{{group}}}}}"
+    )
+    (step,) = program.lowered["r"].supersteps
+    system, share_bytes = system_of("bow", 16), 65536 * 4
+    # Either half of the IPUs sends a share to each of the other half, over two rails.
+    rail = links.bytes_per_second(system, links.Route(rail_hops=1))
+    least = 8 * 8 * share_bytes / (2 * rail)
+    assert step.exchange_cycles >= least * program.context.target.clock_hz
