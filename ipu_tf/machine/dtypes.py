@@ -9,8 +9,8 @@ DTYPE_BITS = {
 }  # fmt: skip
 """Bits of one element in tile memory, by HLO's name of the type."""
 
-_PRODUCTS = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
-"""The types that the tiles multiply, by TensorFlow's names."""
+HLO_NAMES = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
+"""HLO's names of the types that the tiles multiply, by TensorFlow's names."""
 
-INPUT_BYTES = {name: DTYPE_BITS[hlo] // 8 for name, hlo in _PRODUCTS.items()}
+INPUT_BYTES = {name: DTYPE_BITS[hlo] // 8 for name, hlo in HLO_NAMES.items()}
 """Bytes of the inputs and the partials of products, by the name of their type."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ipu_tf.machine.contractions import METHODS, add_in_place_cycles, reduce_cycles
 from ipu_tf.machine.cost import Cost, Count, as_counts, ceil_div
+from ipu_tf.machine.dtypes import HLO_NAMES
 from ipu_tf.machine.exchange import paired_phase_cycles, phase_cycles
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.convert import convert, fill
@@ -35,8 +36,6 @@ STAGED_DEPTHS = (16, 125)
 
 _FOUR_TURNED_CYCLES = 5
 """Cycles in which four elements are copied to another layout (poplibs' ConvModel.cpp)."""
-
-_XLA_NAMES = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +138,7 @@ def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
     if streams_other_input(shape, plans.method):
         return Phase(name="rearrange", cost=_turn(shape, plans, target))
     whole = shape.operands(shape.extents)
-    dtype = _XLA_NAMES[shape.dtype]
+    dtype = HLO_NAMES[shape.dtype]
     widths = (shape.channels, shape.extents[shape.column_split])
     cycles = sum(
         transpose(ceil_div(ceil_div(elements, plans.tiles), width), width, dtype, target).cycles
@@ -180,7 +179,7 @@ def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target
     left = ceil_div(blocks.operands.left, plans.tile_parts(shape.left_shared_by))
     right = ceil_div(blocks.operands.right, plans.tile_parts(shape.right_shared_by))
     elements = np.where(blocks.keeps_left, 0, left) + np.where(blocks.keeps_right, 0, right)
-    dtype = _XLA_NAMES[shape.dtype]
+    dtype = HLO_NAMES[shape.dtype]
     cycles = dynamic_slice(ceil_div(elements, target.workers), target.workers, dtype, target).cycles
     return Phase(
         name="slice",
@@ -256,7 +255,7 @@ def _update(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Targe
     """The copy of a step's result to its place in the whole."""
     output_steps = plans.steps // plans.serial_steps(shape.reduction_splits)
     share = ceil_div(_result_share(shape, plans, blocks), target.workers)
-    dtype = _XLA_NAMES[shape.dtype]
+    dtype = HLO_NAMES[shape.dtype]
     cycles = dynamic_update(share, target.workers, dtype, target).cycles
     return Phase(
         name="update",
@@ -270,7 +269,7 @@ def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target)
     if blocks.partials == shape.dtype:
         return Phase(name="cast", cost=Cost())
     share = _result_share(shape, plans, blocks)
-    cycles = convert(share, _XLA_NAMES[blocks.partials], _XLA_NAMES[shape.dtype], target).cycles
+    cycles = convert(share, HLO_NAMES[blocks.partials], HLO_NAMES[shape.dtype], target).cycles
     depth = plans.tile_parts(shape.reduction_splits)
     in_steps = plans.serial_steps(shape.reduction_splits)
     return Phase(
@@ -284,7 +283,7 @@ def _dilate(
     shape: OpShape, plans: Candidates, blocks: PlanBlocks, elements: Count, target: Target
 ) -> Phase:
     """The zeros of a result, and the copy of the computed elements between them."""
-    dtype = _XLA_NAMES[shape.dtype]
+    dtype = HLO_NAMES[shape.dtype]
     zeros = fill(_result_share(shape, plans, blocks), dtype, target).cycles
     piece = blocks.block[shape.column_split]
     copy_cycles = copy(elements, dtype, target, piece_elements=piece).cycles
@@ -301,7 +300,7 @@ def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Coun
 def _prepare_cycles(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Count:
     """Returns the cycles in which a tile expands or pads the left input that it received."""
     method = METHODS[plans.method]
-    dtype = _XLA_NAMES[shape.dtype]
+    dtype = HLO_NAMES[shape.dtype]
     if blocks.image is not None:
         elements, piece = blocks.image
         return copy(elements, dtype, target, piece_elements=piece).cycles

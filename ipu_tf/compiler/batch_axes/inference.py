@@ -111,9 +111,8 @@ def _join_calls(module: Module, work: InstructionExtents, axes_by_name: AxesByNa
 
 def _reshaped(work: InstructionExtents, samples: int) -> bool:
     """Notes what the extents of one side of a reshape say of the other; whether that is news."""
-    type_ = work.instruction.type
-    assert isinstance(type_, Array)
-    sides = (work.operand(0), work.array(0).dims), (work.result, type_.dims)
+    dims = work.instruction.array.dims
+    sides = (work.operand(0), work.array(0).dims), (work.result, dims)
     news = [_from_side(work.extents, *sides[one], *sides[1 - one], samples) for one in (0, 1)]
     return any(news)
 

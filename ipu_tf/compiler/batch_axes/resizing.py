@@ -112,7 +112,7 @@ def _changed_attributes(instruction: Instruction, type_: Array) -> Mapping[str, 
     """Returns the attributes of an instruction that repeat the sizes of its new type."""
     attributes, opcode = instruction.attributes, instruction.opcode
     if opcode == "slice":
-        before = _array(instruction).dims
+        before = instruction.array.dims
         slices = [
             part if size == old else dataclasses.replace(part, limit=size)
             for part, size, old in zip(
@@ -129,7 +129,7 @@ def _changed_attributes(instruction: Instruction, type_: Array) -> Mapping[str, 
         return {"literal": np.full(type_.dims, values[0], attributes["literal"].dtype)}
     if opcode == "gather":
         offsets = attributes["gather_dimension_numbers"].offset_dims
-        before = _array(instruction).dims
+        before = instruction.array.dims
         if any(before[axis] != type_.dims[axis] for axis in offsets):
             raise NotInferable(f"'{instruction.name}' takes all samples in each slice")
     return {}
@@ -159,7 +159,7 @@ def _new_shapes(step: TracedStep, new: Module, scale: _Scale) -> Iterator[tuple[
                 continue
             shape, _ = step.plans[name]
             old, resized_sizes = (
-                [_array(by_name[operand]) for operand in instruction.operands]
+                [by_name[operand].array for operand in instruction.operands]
                 for by_name in (before, after)
             )
             if isinstance(shape, ConvShape):
@@ -167,11 +167,6 @@ def _new_shapes(step: TracedStep, new: Module, scale: _Scale) -> Iterator[tuple[
             else:
                 products = dot_shape(instruction, *old), dot_shape(instruction, *resized_sizes)
                 yield name, _product(shape, *products)
-
-
-def _array(instruction: Instruction) -> Array:
-    assert isinstance(instruction.type, Array)
-    return instruction.type
 
 
 def _with_batch(shape: ConvShape, scale: _Scale) -> ConvShape:

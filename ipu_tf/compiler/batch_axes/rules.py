@@ -197,9 +197,8 @@ def _pad(work: InstructionExtents) -> None:
 
 
 def _dynamic_slice(work: InstructionExtents) -> None:
-    type_ = work.instruction.type
-    assert isinstance(type_, Array)
-    _moving(work, work.operand(0), work.array(0).dims, work.result, type_.dims)
+    dims = work.instruction.array.dims
+    _moving(work, work.operand(0), work.array(0).dims, work.result, dims)
 
 
 def _dynamic_update_slice(work: InstructionExtents) -> None:

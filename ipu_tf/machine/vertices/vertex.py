@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_tf.machine.cost import Count, Measure, ceil_div
+from ipu_tf.machine.cost import Count, Measure
 from ipu_tf.machine.dtypes import DTYPE_BITS
 from ipu_tf.machine.target import Target
+from ipu_tf.machine.workers import slowest_share
 
 VECTOR_BYTES = 8
 """Bytes of a vector register operand, and of a load or store (ISA 3.7)."""
@@ -90,8 +91,7 @@ def dealt_cycles(
         slots_per_item: Instruction slots that a worker spends on an item.
         start_slots: Instruction slots of a worker besides its items.
     """
-    slots: Measure = start_slots + slots_per_item * ceil_div(items, target.workers)
-    return target.workers * slots
+    return target.workers * (start_slots + slots_per_item * slowest_share(items, target))
 
 
 def _plain(value: Measure) -> Count:
