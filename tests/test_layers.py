@@ -41,6 +41,7 @@ all but the command line."""
 
 KERAS_FLOORS = (
     ("keras3", "tf_keras", "tf_keras_scope"),
+    ("training_hooks",),
     ("extensions",),
     ("loop", "saving"),
     ("deployment",),
@@ -66,6 +67,7 @@ OF_ANY_KERAS = (
     "replication",
     "saving",
     "steps",
+    "training_hooks",
     "training_state",
 )
 """Rooms of `ipu_tf.keras` that see models through adapters, so any Keras can have one."""

@@ -12,8 +12,8 @@ from ipu_tf.internals import patches
 from ipu_tf.internals.keras import is_functional_call
 from ipu_tf.keras.identity import class_stood_for, ipu_class
 from ipu_tf.keras.keras3 import estimate_adapter  # noqa: F401 # It registers itself.
-from ipu_tf.keras.keras3.hooks import mark_as_made_in_scope
 from ipu_tf.keras.keras3.models import Functional, Model, Sequential
+from ipu_tf.keras.training_hooks import mark_as_made_in_scope
 from ipu_tf.strategy import IPUStrategyV1, extend_scopes
 from ipu_tf.strategy.default_graph import outlasting_resets
 

@@ -15,23 +15,20 @@ import tensorflow as tf
 from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.internals.keras_outputs import placeholders_of_outputs
 from ipu_tf.internals.keras_training import KerasEpochIterator, element_spec_of
-from ipu_tf.internals.structures import SpecStructure, TensorStructure
+from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.graphs import Structure
 from ipu_tf.keras.adapters.loops import Logs
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import check_stages_of_built
-from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.keras3.graph_adapter import GRAPHS, shapes_of
 from ipu_tf.keras.keras3.h5_options import H5Options, take_options
 from ipu_tf.keras.keras3.random_states import RandomStates
 from ipu_tf.keras.loop.execution import batch_spec
 from ipu_tf.keras.loop.step_checks import runs_on_ipu
-from ipu_tf.keras.loop.training_loop import TrainingLoop
 from ipu_tf.keras.saving.options_config import set_options
 from ipu_tf.keras.saving.whole_files import FilePath, files_of, written_by
-from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
-from ipu_tf.keras.training_state import LoopFunction, strategy_in_force
+from ipu_tf.keras.training_hooks import TrainingHooks
 from ipu_tf.strategy import IPUStrategy
 
 
@@ -63,16 +60,10 @@ def _with_files(name: str) -> Callable[..., object]:
 of_loop(inspect.getattr_static(keras.Model, "predict_step"))  # Keras' own step predicts.
 
 
-class KerasHooks(IPUExtensions, keras.Model):
+class KerasHooks(TrainingHooks, keras.Model):
     """A Keras model whose loop runs on the IPU and whose files keep its options."""
 
-    _made_in_scope = False
     _build_shapes_dict: dict[str, Structure] | None
-
-    @property
-    def distribute_strategy(self) -> tf.distribute.Strategy:
-        """The strategy of the open scope if it is one with that of the model, else the latter."""
-        return strategy_in_force(super().distribute_strategy)
 
     fit = _on_ipu("fit")
     evaluate = _on_ipu("evaluate")
@@ -111,52 +102,6 @@ class KerasHooks(IPUExtensions, keras.Model):
         with written_by(self, "save", filepath, is_file=is_file) as path:
             return super().save(path, overwrite, zipped, **kwargs)
 
-    @functools.cached_property
-    def ipu_training_loop(self) -> TrainingLoop:
-        """Runs Keras' methods of the model on the IPU."""
-        return TrainingLoop()
-
-    @of_loop
-    def make_train_function(self, force: bool = False) -> LoopFunction:
-        """Returns the function that runs one execution of training, made if needed or forced."""
-        if not self._runs_functions_on_ipu():
-            return super().make_train_function(force)
-        if self.train_function is None or force:
-            self.train_function = self.ipu_training_loop.functions.train_function(self)
-        return self.train_function
-
-    @of_loop
-    def make_test_function(self, force: bool = False) -> LoopFunction:
-        """Returns the function that runs one execution of evaluation, made if needed or forced."""
-        if not self._runs_functions_on_ipu():
-            return super().make_test_function(force)
-        if self.test_function is None or force:
-            self.test_function = self.ipu_training_loop.functions.test_function(self)
-        return self.test_function
-
-    @of_loop
-    def make_predict_function(self, force: bool = False) -> LoopFunction:
-        """Returns the function that runs one execution of prediction, made if needed or forced."""
-        if not self._runs_functions_on_ipu():
-            return super().make_predict_function(force)
-        if self.predict_function is None or force:
-            self.predict_function = self.ipu_training_loop.functions.predict_function(self)
-        return self.predict_function
-
-    @of_loop
-    def train_step(self, data: TensorStructure) -> TensorStructure:
-        """Returns the logs of a training step; see `keras.Model.train_step`."""
-        if not isinstance(self.distribute_strategy, IPUStrategy):
-            return super().train_step(data)
-        return step_scopes.train_step(adapter_of(self), data)
-
-    @of_loop
-    def test_step(self, data: TensorStructure) -> TensorStructure:
-        """Returns the logs of a step of evaluation; see `keras.Model.test_step`."""
-        if not isinstance(self.distribute_strategy, IPUStrategy):
-            return super().test_step(data)
-        return step_scopes.test_step(adapter_of(self), data)
-
     def _aggregate_additional_loss(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns a loss of a layer, such as a regularizer's, in the dtype of the compiled loss.
 
@@ -165,11 +110,6 @@ class KerasHooks(IPUExtensions, keras.Model):
         if isinstance(self.distribute_strategy, IPUStrategy):
             loss = keras.ops.cast(loss, keras.config.floatx())
         return super()._aggregate_additional_loss(loss)
-
-    def reset_metrics(self) -> None:
-        """Resets the metrics of every replica."""
-        super().reset_metrics()
-        self.ipu_training_loop.functions.reset_metrics()
 
     def __call__(self, *args: Structure, **kwargs: Structure) -> Structure:
         """Calls the model; see `keras.Layer.__call__`."""
@@ -254,13 +194,6 @@ class KerasHooks(IPUExtensions, keras.Model):
             return logs
         return super()._get_metrics_result_or_logs(logs)
 
-    def _runs_functions_on_ipu(self) -> bool:
-        """Returns whether the IPU runs the functions of the loop; drops those that are stale."""
-        if not runs_on_ipu(self, made_in_scope=self._made_in_scope):
-            return False
-        self.ipu_training_loop.functions.drop_stale(self)
-        return True
-
 
 def _seen_batch(
     model: KerasHooks, iterator: KerasEpochIterator | None, batch: SpecStructure
@@ -280,8 +213,3 @@ def _seen_batch(
     if batch is not None:
         adapter_of(model).note_inputs(batch)
     return batch
-
-
-def mark_as_made_in_scope(model: KerasHooks) -> None:
-    """Marks a model as made in the scope of an IPU strategy, before its constructor runs."""
-    object.__setattr__(model, "_made_in_scope", True)  # Keras' __setattr__ is not ready yet.

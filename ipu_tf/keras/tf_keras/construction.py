@@ -23,11 +23,12 @@ from ipu_tf.internals.tf_keras import (
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages, remove_assigned_stages
 from ipu_tf.keras.identity import KerasIdentity, ipu_class
 from ipu_tf.keras.tf_keras import estimate_adapter, graph_adapter, layer_stages, model_adapter
-from ipu_tf.keras.tf_keras.hooks import TfKerasHooks, mark_as_made_in_scope
+from ipu_tf.keras.tf_keras.hooks import TfKerasHooks
 from ipu_tf.keras.tf_keras.layer_calls import REPLACEMENTS
 from ipu_tf.keras.tf_keras.loss_reduction import mean_of_one_replica
 from ipu_tf.keras.tf_keras.loss_scaling import supporting_strategies
 from ipu_tf.keras.tf_keras.options_in_files import READING, WRITING
+from ipu_tf.keras.training_hooks import mark_as_made_in_scope
 from ipu_tf.strategy.infeed_iterator import stock_dataset_iterators
 
 __all__ = [

@@ -27,18 +27,16 @@ from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.array_names import ROLES
 from ipu_tf.keras.data.lengths import positive_integer
 from ipu_tf.keras.deployment.model_pipeline import check_stages_of_built
-from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.loop.execution import batch_spec
 from ipu_tf.keras.loop.method_data import STEP_OF_METHOD
 from ipu_tf.keras.loop.step_checks import is_built_for, runs_on_ipu
-from ipu_tf.keras.loop.training_loop import TrainingLoop
 from ipu_tf.keras.saving.whole_files import FilePath, files_of, written_by
-from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
 from ipu_tf.keras.steps.own_steps import build_by_tracing
 from ipu_tf.keras.tf_keras.loop_adapter import IN_METHODS, EpochReader
 from ipu_tf.keras.tf_keras.options_in_files import WRITING
-from ipu_tf.keras.training_state import LoopFunction, strategy_in_force
+from ipu_tf.keras.training_hooks import LoopFunctionKind, TrainingHooks
+from ipu_tf.keras.training_state import LoopFunction
 from ipu_tf.runtime.tracing import hooks as tracing_hooks
 from ipu_tf.strategy import IPUStrategy
 from ipu_tf.strategy.infeed_iterator import stock_iterators_in_scopes
@@ -96,10 +94,8 @@ def _of_files(name: str) -> Callable[..., object]:
     return call
 
 
-class TfKerasHooks(IPUExtensions, tf_keras.Model):
+class TfKerasHooks(TrainingHooks, tf_keras.Model):
     """A model of tf_keras whose loop runs on the IPU and whose files keep its options."""
-
-    _made_in_scope = False
 
     fit = _on_ipu("fit")
     evaluate = _on_ipu("evaluate")
@@ -167,11 +163,6 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
             self.optimizer.build(self.trainable_variables)
 
     @property
-    def distribute_strategy(self) -> tf.distribute.Strategy:
-        """The strategy of the open scope if it is one with that of the model, else the latter."""
-        return strategy_in_force(super().distribute_strategy)
-
-    @property
     def compiled(self) -> bool:  # type: ignore[override] # That of tf_keras cannot be set, either.
         """Whether `compile` was called."""
         return is_compiled(self)
@@ -191,57 +182,6 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         name = f"`compile` of a {type(self).__name__} model: `steps_per_execution`"
         return positive_integer(steps, name)
 
-    @functools.cached_property
-    def ipu_training_loop(self) -> TrainingLoop:
-        """Runs the methods of the model on the IPU."""
-        return TrainingLoop()
-
-    @of_loop
-    def make_train_function(self, force: bool = False) -> LoopFunction:
-        """Returns the function that runs one execution of training, made if needed or forced."""
-        if not self._runs_functions_on_ipu():
-            return super().make_train_function(force)
-        if self.train_function is None or force:
-            function = self.ipu_training_loop.functions.train_function(self)
-            self.train_function = self._reading_epochs(function, "train_step")
-        return self.train_function
-
-    @of_loop
-    def make_test_function(self, force: bool = False) -> LoopFunction:
-        """Returns the function that runs one execution of evaluation, made if needed or forced."""
-        if not self._runs_functions_on_ipu():
-            return super().make_test_function(force)
-        if self.test_function is None or force:
-            function = self.ipu_training_loop.functions.test_function(self)
-            self.test_function = self._reading_epochs(function, "test_step")
-        return self.test_function
-
-    @of_loop
-    def make_predict_function(self, force: bool = False) -> LoopFunction:
-        """Returns the function that runs one execution of prediction, made if needed or forced."""
-        if not self._runs_functions_on_ipu():
-            return super().make_predict_function(force)
-        if self.predict_function is None or force:
-            function = self.ipu_training_loop.functions.predict_function(self)
-            self.predict_function = self._reading_epochs(
-                lambda iterator: function([next(iterator)]), "predict_step"
-            )
-        return self.predict_function
-
-    @of_loop
-    def train_step(self, data: TensorStructure) -> TensorStructure:
-        """Returns the logs of a training step; see `tf_keras.Model.train_step`."""
-        if not isinstance(self.distribute_strategy, IPUStrategy):
-            return super().train_step(data)
-        return step_scopes.train_step(adapter_of(self), data)
-
-    @of_loop
-    def test_step(self, data: TensorStructure) -> TensorStructure:
-        """Returns the logs of a step of evaluation; see `tf_keras.Model.test_step`."""
-        if not isinstance(self.distribute_strategy, IPUStrategy):
-            return super().test_step(data)
-        return step_scopes.test_step(adapter_of(self), data)
-
     @of_loop
     def predict_step(self, data: TensorStructure) -> TensorStructure:
         """Returns the predictions for a batch; see `tf_keras.Model.predict_step`."""
@@ -252,11 +192,6 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
         register_mappings_in(predictions)
         return predictions
 
-    def reset_metrics(self) -> None:
-        """Resets the metrics of every replica."""
-        super().reset_metrics()
-        self.ipu_training_loop.functions.reset_metrics()
-
     def _validate_and_get_metrics_result(self, logs: Logs) -> Logs:
         """Returns the logs of an epoch.
 
@@ -266,18 +201,15 @@ class TfKerasHooks(IPUExtensions, tf_keras.Model):
             return logs
         return super()._validate_and_get_metrics_result(logs)
 
-    def _reading_epochs(self, function: LoopFunction, step: str) -> EpochReader:
-        return EpochReader(function, lambda: self.steps_per_execution, counter_of(self, step))
+    def _device_function(self, kind: LoopFunctionKind) -> LoopFunction:
+        """Returns a new function that reads an epoch's batches for one execution on the IPU."""
+        run = super()._device_function(kind)
+        function = run if kind != "predict" else lambda iterator: run([next(iterator)])
+        counter = counter_of(self, f"{kind}_step")
+        return EpochReader(function, lambda: self.steps_per_execution, counter)
 
     def _runs_functions_on_ipu(self) -> bool:
         """Returns whether the IPU runs the functions of the loop; drops those that are stale."""
-        if not runs_on_ipu(self, made_in_scope=self._made_in_scope):
-            return False
-        adapter_of(self).adopt_optimizers()
-        self.ipu_training_loop.functions.drop_stale(self)
-        return True
-
-
-def mark_as_made_in_scope(model: TfKerasHooks) -> None:
-    """Marks a model as made in the scope of an IPU strategy, before its constructor runs."""
-    object.__setattr__(model, "_made_in_scope", True)  # That of tf_keras is not ready yet.
+        if runs_on_ipu(self, made_in_scope=self._made_in_scope):
+            adapter_of(self).adopt_optimizers()
+        return super()._runs_functions_on_ipu()
