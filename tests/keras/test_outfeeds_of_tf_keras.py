@@ -47,6 +47,16 @@ class Descent(tf_keras.optimizers.legacy.SGD):
         return super().apply_gradients(grads_and_vars, **kwargs)
 
 
+def test_a_layer_that_is_built_enqueues_nothing_until_it_runs():
+    queue = IPUOutfeedQueue()
+    with strategy_of().scope():
+        model = Peeking(queue)
+        model.build((None, 6))
+        assert not queue.enqueued
+        model.predict(X[:4], batch_size=4, verbose=0)
+    assert queue.dequeue().numpy().tolist() == X[None, :4].tolist()
+
+
 @pytest.mark.slow
 def test_what_is_traced_for_shapes_and_variables_enqueues_nothing():
     of_layer, of_optimizer = IPUOutfeedQueue(), IPUOutfeedQueue()

@@ -71,6 +71,13 @@ def test_evaluate_and_predict_equal_stock_keras(strategy, build, data, steps_per
     assert isinstance(predictions[0], np.ndarray)
 
 
+def test_train_on_batch_equals_stock_keras(strategy, data):
+    x, y = (part[:8] for part in data)
+    ours, stock = pair(strategy, lambda: seeded(sequential))
+    check_same_logs(*(model.train_on_batch(x, y, return_dict=True) for model in (ours, stock)))
+    check_same_weights(ours, stock)
+
+
 @pytest.mark.slow
 def test_on_batch_methods_equal_stock_keras(strategy, build, data):
     x, y = data

@@ -265,6 +265,15 @@ def test_stochastic_rounding_draws_other_bits_on_each_replica():
     np.testing.assert_array_equal(same, [own[0], own[0]])
 
 
+def test_a_jitted_function_of_a_program_sums_over_replicas():
+    @tf.function(jit_compile=True)
+    def total(x):
+        return cross_replica_ops.cross_replica_sum(x)
+
+    found = on_ipus(2).run(tf.function(lambda: of_all(total(index() + 1.0), 2)))
+    np.testing.assert_array_equal(found, [3, 3])
+
+
 @pytest.mark.slow
 def test_jitted_functions_of_a_program_join_replicas():
     """In loops and branches, with gradients; each replica has its own random numbers."""
