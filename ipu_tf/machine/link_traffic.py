@@ -88,19 +88,16 @@ def exchange_seconds(
     kinds = {lane.kind for lane in lane_bytes}
     rates = {kind: _lane_bytes_per_second(system, kind) for kind in kinds}
     seconds = {lane: total / rates[lane.kind] for lane, total in lane_bytes.items()}
-    return max(
+    busiest = {  # Many routes are alike, and take the same time
         (
-            links.queued_seconds(
-                system,
-                links.route(system, *ends),
-                max(lane_messages[lane] for lane in lanes),
-                max(seconds[lane] for lane in lanes),
-            )
-            for ends, lanes in paths.items()
-            if lanes
-        ),
-        default=0.0,
-    )
+            links.route(system, *ends),
+            max(map(lane_messages.__getitem__, lanes)),
+            max(map(seconds.__getitem__, lanes)),
+        )
+        for ends, lanes in paths.items()
+        if lanes
+    }
+    return max((links.queued_seconds(system, *one) for one in busiest), default=0.0)
 
 
 def _along_rail(ipu: int, place: int, hops: int, domain: int) -> Iterator[int]:
