@@ -24,7 +24,7 @@ class GradientAccumulator:
     The reduction method applies to the micro-batches of one replica; replicas are summed, unless
     `experimental_normalize_gradients` divides by their number. Each replica, or group of replicas
     that runs as one batch, has sums of its own, and a balanced tree sums these. Where the bits are
-    the same, the replicas of a process share one sum.
+    the same, neighbours, or all replicas of a process, share one sum.
 
     Args:
         variables: The trainable variables.
@@ -48,13 +48,15 @@ class GradientAccumulator:
         self._name = name
         self.program = ""
         self._factor = options.scale(replicas.total)
-        self._are_apart = not _sums_in_order(options.steps_per_replica, replicas)
-        group_axis = [replicas.groups] if self._are_apart else []
+        self._sharing = _groups_of_a_sum(options.steps_per_replica, replicas)
+        sums = -(-replicas.groups // self._sharing)
+        self._are_apart = sums > 1
+        sum_axis = [sums] if self._are_apart else []
         self._sums = [
             tf.Variable(
                 # A function, so that an estimate makes the sums without their values.
                 functools.partial(
-                    tf.zeros, [*group_axis, *variable.shape], options.dtype_of(variable)
+                    tf.zeros, [*sum_axis, *variable.shape], options.dtype_of(variable)
                 ),
                 trainable=False,
                 # Not the variable's own name: reports count that as work of the variable's layer.
@@ -66,7 +68,7 @@ class GradientAccumulator:
 
     @property
     def sums(self) -> tuple[tf.Variable, ...]:
-        """The sums, one for each variable, with a first axis where replicas have their own."""
+        """The sums, one for each variable, with a first axis where not all replicas share one."""
         return tuple(self._sums)
 
     def reset(self) -> None:
@@ -82,11 +84,12 @@ class GradientAccumulator:
             step: int32 scalar, number of the micro-batch within its replica's update, from 0.
             group: int32 scalar, number of the replica or of its group in this process.
         """
+        row = group // self._sharing if self._are_apart else group
         for index, (total, gradient) in enumerate(zip(self._sums, gradients, strict=True)):
             if gradient is None:
                 continue
             self._present[index] = True
-            self._add(total, gradient, step, group)
+            self._add(total, gradient, step, row)
 
     def join(self) -> None:
         """Sums the sums of all replicas, those of other instances as well.
@@ -106,12 +109,11 @@ class GradientAccumulator:
             sums = [tree_sum(value) for value in values]
         else:
             # Replicas that share a sum are a node of the tree, as one replica is.
-            shared = 1 if self._are_apart else here.groups
             sums = over_instances(
                 values if self._are_apart else [value[tf.newaxis] for value in values],
-                first=here.first_group // shared,
-                count=here.groups // shared,
-                group=here.all_groups // shared,
+                first=here.first_group // self._sharing,
+                count=here.groups // self._sharing,
+                group=here.all_groups // self._sharing,
                 span=here.span,
                 name=self._name,
                 program=self.program,
@@ -123,45 +125,45 @@ class GradientAccumulator:
             else:
                 total.assign(value)
 
-    def _add(
-        self, total: tf.Variable, gradient: _Present, step: tf.Tensor, group: tf.Tensor
-    ) -> None:
+    def _add(self, total: tf.Variable, gradient: _Present, step: tf.Tensor, row: tf.Tensor) -> None:
         method = self._options.reduction_method
         gradient = _cast(gradient, total.dtype)
         if method is Method.RUNNING_MEAN:
             count = tf.cast(step, tf.float32)
             weight = 1.0 / (count + 1.0)
             if self._options.steps_per_replica > 1:
-                self._multiply(total, count * weight, group)
+                self._multiply(total, count * weight, row)
             gradient = _scale(gradient, weight)
         elif method is Method.MEAN or self._factor != 1:
             gradient = _scale(gradient, tf.constant(self._factor))
         if isinstance(gradient, tf.IndexedSlices):
-            self._add_rows(total, gradient, group)
+            self._add_rows(total, gradient, row)
         elif self._are_apart:
-            total.scatter_add(tf.IndexedSlices(gradient[tf.newaxis], group[tf.newaxis]))
+            total.scatter_add(tf.IndexedSlices(gradient[tf.newaxis], row[tf.newaxis]))
         else:
             total.assign_add(gradient)
 
-    def _multiply(self, total: tf.Variable, factor: tf.Tensor, group: tf.Tensor) -> None:
+    def _multiply(self, total: tf.Variable, factor: tf.Tensor, row: tf.Tensor) -> None:
         factor = tf.cast(factor, total.dtype)
         if self._are_apart:
-            product = tf.gather(total, group) * factor
-            total.scatter_update(tf.IndexedSlices(product[tf.newaxis], group[tf.newaxis]))
+            product = tf.gather(total, row) * factor
+            total.scatter_update(tf.IndexedSlices(product[tf.newaxis], row[tf.newaxis]))
         else:
             total.assign(total * factor)
 
-    def _add_rows(self, total: tf.Variable, gradient: tf.IndexedSlices, group: tf.Tensor) -> None:
+    def _add_rows(self, total: tf.Variable, gradient: tf.IndexedSlices, row: tf.Tensor) -> None:
         if not self._are_apart:
             total.scatter_add(gradient)
             return
-        groups = tf.fill(tf.shape(gradient.indices), tf.cast(group, gradient.indices.dtype))
-        total.scatter_nd_add(tf.stack([groups, gradient.indices], axis=-1), gradient.values)
+        rows = tf.fill(tf.shape(gradient.indices), tf.cast(row, gradient.indices.dtype))
+        total.scatter_nd_add(tf.stack([rows, gradient.indices], axis=-1), gradient.values)
 
     def gradients(self) -> list[tf.Tensor | None]:
         """Returns the joined gradients in the types of their sums, None where there are none."""
         return [
-            (total[0] if self._are_apart else tf.convert_to_tensor(total)) if present else None
+            (tf.gather(total, 0) if self._are_apart else tf.convert_to_tensor(total))
+            if present
+            else None
             for total, present in zip(self._sums, self._present, strict=True)
         ]
 
@@ -207,13 +209,14 @@ class CapturedGradientCounts:
         return {"captured_counts": tf.convert_to_tensor(self._counts)} if self._present else {}
 
 
-def _sums_in_order(steps: int, replicas: Replicas) -> bool:
-    """Returns whether adding the gradients of all replicas here to one sum is the tree's order."""
-    if replicas.groups == 1:
-        return True
-    # A tree over three begins with 0 and 1; those of several instances may begin elsewhere.
-    in_order = 3 if replicas.total == replicas.count else 2
-    return steps == 1 and replicas.groups <= in_order
+def _groups_of_a_sum(steps: int, replicas: Replicas) -> int:
+    """Returns how many groups one after the other add to one sum in the order of the tree."""
+    groups = replicas.groups
+    if steps > 1 or groups == 1:
+        return 1
+    if replicas.total == replicas.count:
+        return 3 if groups == 3 else 2  # A tree over three begins with 0 and 1, too.
+    return 1 if groups % 2 else 2  # Else the pairs of other instances begin elsewhere.
 
 
 def _cast(gradient: _Present, dtype: tf.DType) -> _Present:

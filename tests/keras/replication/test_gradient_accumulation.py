@@ -306,7 +306,8 @@ def test_a_single_batch_is_the_micro_batches_of_all_replicas(strategy, factor, o
 
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
-    ("replicas", "steps", "sums"), [(3, 1, 1), (4, 1, 4), (2, 2, 2), (5, 2, 5)]
+    ("replicas", "steps", "sums"),
+    [(3, 1, 1), (4, 1, 2), (7, 1, 4), (12, 1, 6), (2, 2, 2), (5, 2, 5)],
 )
 @pytest.mark.parametrize("sparse", [False, True])
 def test_replicas_are_summed_by_a_tree(replicas, steps, sums, sparse):
