@@ -107,7 +107,7 @@ def facts() -> dict[str, Any]:
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
         "tile_op_instructions": library.isa(),
-        "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
+        "onednn": os.environ["TF_ENABLE_ONEDNN_OPTS"] != "0",
     }
 
 

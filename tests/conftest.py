@@ -14,6 +14,9 @@ pytest_plugins = ["tests.cpu_budget"]
 # Reports of tests are made for their figures; tests of insights ask for them.
 os.environ.setdefault("IPU_TF_INSIGHTS", "0")
 
+# Without AVX-512, TensorFlow leaves oneDNN off; its own dilated filters have no gradients.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
 # The same examples in every run, and no time limit for each: runs are to be repeatable on any
 # machine, however loaded. Fast runs try a quarter of the examples of each property.
 settings.register_profile("repeatable", derandomize=True, deadline=None)

@@ -22,7 +22,25 @@ inline Vector Broadcast(const float* p) { return _mm256_broadcast_ss(p); }
 inline Vector Load(const float* p) { return _mm256_loadu_ps(p); }
 inline Vector Load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
 inline void Store(float* p, Vector v) { _mm256_storeu_ps(p, v); }
-inline void Store(float* p, Vector v, Mask m) { _mm256_maskstore_ps(p, m, v); }
+// Of a mask by MakeMask, whose first lanes are set. Masked stores are microcode on AMD's processors, each as long as a
+// dozen whole ones.
+inline void Store(float* p, Vector v, Mask m) {
+  const int lanes = _mm256_movemask_ps(_mm256_castsi256_ps(m));
+  if (__builtin_expect(lanes == 0xff, 1)) return Store(p, v);
+  __m128 rest = _mm256_castps256_ps128(v);
+  if (lanes & 0x08) {
+    _mm_storeu_ps(p, rest);
+    p += 4;
+    rest = _mm256_extractf128_ps(v, 1);
+  }
+  const int left = lanes & 0x08 ? lanes >> 4 : lanes;
+  if (left & 0x2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(p), rest);
+    p += 2;
+    rest = _mm_movehl_ps(rest, rest);
+  }
+  if (left == 0x1 || left == 0x7) _mm_store_ss(p, rest);
+}
 inline Vector MultiplyAdd(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 inline Vector Relu(Vector v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }  // NaN stays.
 inline Vector Add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
