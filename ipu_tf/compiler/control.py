@@ -46,6 +46,18 @@ def source_of(
             return instruction, number
 
 
+def sources_of(instructions: Mapping[str, Instruction], name: str) -> list[tuple[Instruction, int]]:
+    """Returns the source of every array of a result, as `source_of` does of one.
+
+    A step's result has an array for every variable: each is found without those before it.
+    """
+    instruction = instructions[name]
+    if instruction.opcode == "tuple":
+        return [one for part in instruction.operands for one in sources_of(instructions, part)]
+    count = array_count(instruction.type)
+    return [source_of(instructions, name, number) for number in range(count)]
+
+
 def inner_targets(
     computation: Computation,
     instructions: Mapping[str, Instruction],
@@ -59,8 +71,9 @@ def inner_targets(
         targets: Targets of the computation's results, by the number of the array.
     """
     targets_of_names: dict[str, dict[int, Value]] = {}
+    sources = sources_of(instructions, computation.root) if targets else []
     for number, target in targets.items():
-        source, inner_number = source_of(instructions, computation.root, number)
+        source, inner_number = sources[number]
         if source.opcode in ("call", "conditional"):
             targets_of_names.setdefault(source.name, {})[inner_number] = target
     return targets_of_names
@@ -114,12 +127,12 @@ def mapped(instruction: Instruction, context: LoweringContext) -> Computation:
 def invariant_numbers(body: Computation, count: int) -> frozenset[int]:
     """Returns the numbers of the arrays that a loop's body passes on unchanged."""
     instructions = body.by_name()
-    numbers = set()
-    for number in range(count):
-        source, inner_number = source_of(instructions, body.root, number)
-        if source.opcode == "parameter" and inner_number == number:
-            numbers.add(number)
-    return frozenset(numbers)
+    sources = sources_of(instructions, body.root)[:count]
+    return frozenset(
+        number
+        for number, (source, inner_number) in enumerate(sources)
+        if source.opcode == "parameter" and inner_number == number
+    )
 
 
 def _dims(instruction: Instruction) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from ipu_tf.machine.target import Target
 from ipu_tf.tile_program.layouts.footprint import Footprint, add_footprint, slices
 from ipu_tf.tile_program.memory import stack_bytes
 from ipu_tf.tile_program.program import Category, Step, Tensor
+
+_Tiles: TypeAlias = tuple[tuple[int, int], ...]
+"""Ranges of consecutive tiles: the first of each, and how many."""
 
 
 class Emission:
@@ -143,7 +147,9 @@ def program_bytes(
     """
     zeros = np.zeros(target.tiles, np.int64)
     vertex_state, vertex_code, exchange_code = zeros.copy(), zeros.copy(), zeros.copy()
-    codelets: dict[str, tuple[int, NDArray[np.bool_]]] = {}
+    exchange_code_bytes: dict[_Tiles, int] = {}
+    codelets: dict[str, int] = {}
+    tiles_of_codelets: dict[str, set[_Tiles]] = {}
     codes: set[Hashable] = set()
     for node in _with_bodies(nodes):
         lowered_parts = [node.call] if node.call else []
@@ -153,15 +159,22 @@ def program_bytes(
         for lowered in lowered_parts:
             for footprint in lowered.vertex_state:
                 add_footprint(vertex_state, footprint)
-            parts = _parts(node, lowered, buffers, target)
-            for part in parts:
-                exchange_code[part] += lowered.exchange_code_bytes
+            tiles = _tiles(node, lowered, buffers)
+            exchange_code_bytes[tiles] = (
+                exchange_code_bytes.get(tiles, 0) + lowered.exchange_code_bytes
+            )
             for name, code_bytes in lowered.code.items():
-                largest, present = codelets.setdefault(name, (0, np.zeros(target.tiles, np.bool_)))
-                for part in parts:
-                    present[part] = True
-                codelets[name] = (max(largest, code_bytes), present)
-    for code_bytes, present in codelets.values():
+                codelets[name] = max(codelets.get(name, 0), code_bytes)
+                tiles_of_codelets.setdefault(name, set()).add(tiles)
+    parts_of = {tiles: _parts(tiles, target) for tiles in exchange_code_bytes}
+    for tiles, code_bytes in exchange_code_bytes.items():
+        for part in parts_of[tiles]:
+            exchange_code[part] += code_bytes
+    for name, code_bytes in codelets.items():
+        present = np.zeros(target.tiles, np.bool_)
+        for tiles in tiles_of_codelets[name]:
+            for part in parts_of[tiles]:
+                present[part] = True
         vertex_code += code_bytes * present
     stack = np.full(target.tiles, stack_bytes(target), np.int64)
     return {
@@ -180,20 +193,22 @@ def _with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
             yield from _with_bodies(body.nodes)
 
 
-def _parts(
-    node: Node, lowered: LoweredInstruction, buffers: BufferTable, target: Target
-) -> tuple[slice, ...]:
-    """Returns the tiles that take part in a node, as slices that do not overlap.
+def _tiles(node: Node, lowered: LoweredInstruction, buffers: BufferTable) -> _Tiles:
+    """Returns the tiles that take part in a node.
 
     These are the tiles of its vertices; if it names none, those of its results, else its operands.
     """
     footprints = (
         lowered.vertex_state
-        or tuple(buffers[buffer].footprint for buffer in node.writes)
-        or tuple(buffers[buffer].footprint for buffer in node.reads)
+        or [buffers[buffer].footprint for buffer in node.writes]
+        or [buffers[buffer].footprint for buffer in node.reads]
     )
-    if not footprints:
-        return ()
+    return tuple((footprint.first_tile, footprint.tiles) for footprint in footprints)
+
+
+def _parts(tiles: _Tiles, target: Target) -> tuple[slice, ...]:
+    """Returns tiles as slices that do not overlap."""
+    footprints = [Footprint(first_tile=first, tiles=count, tile_bytes=0) for first, count in tiles]
     if len(footprints) == 1:
         return slices(footprints[0], target.tiles)
     present = np.zeros(target.tiles + 2, np.int8)

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias
 
 from ipu_tf.compiler.blocks import BufferTable, Node
 from ipu_tf.compiler.lowering import vertex_costs
@@ -32,6 +34,12 @@ COPY_SHARES = (0.1, 0.3, 1.0)
 Modelled."""
 
 _NO_COPIES = LoweredInstruction()
+
+_CACHED_COPIES = 1 << 13
+
+_Copied: TypeAlias = tuple[str, int, int, bool]
+"""Copies that run together: their name, the first of their tiles, how many these are, and whether
+the bytes come from other tiles."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,7 +117,7 @@ def _copies(
     source_buffers = {buffers.find(buffer) for buffer in node.reads}
     result_buffers = {buffers.find(buffer) for buffer in node.writes}
     memories = _memories(node, buffers)
-    stages: dict[tuple[str, int, int, bool], int] = {}
+    stages: dict[_Copied, int] = {}
     for place in copied_places:
         own_place, code_place = footprints[place], code.footprints[place]
         apart = (own_place.first_tile, own_place.tiles) != (
@@ -123,15 +131,21 @@ def _copies(
             if is_copied:
                 key = name, footprint.first_tile, footprint.tiles, apart
                 stages[key] = stages.get(key, 0) + footprint.tile_bytes
+    scratch = tuple(code.footprints[place] for place in copied_places)
+    return _lowered_copies(tuple(stages.items()), scratch, target)
+
+
+@lru_cache(maxsize=_CACHED_COPIES)
+def _lowered_copies(
+    stages: tuple[tuple[_Copied, int], ...], scratch: tuple[Footprint, ...], target: Target
+) -> LoweredInstruction:
+    """Returns copies of so many bytes on each tile, which equal layers need again and again."""
     return lower_stages(
-        [_stage(key, tile_bytes, target) for key, tile_bytes in stages.items()],
-        (),
-        target,
-        scratch=[code.footprints[place] for place in copied_places],
+        [_stage(key, tile_bytes, target) for key, tile_bytes in stages], (), target, scratch=scratch
     )
 
 
-def _stage(key: tuple[str, int, int, bool], tile_bytes: int, target: Target) -> ComputeStage:
+def _stage(key: _Copied, tile_bytes: int, target: Target) -> ComputeStage:
     """Returns the copies of so many bytes on each tile: within tiles, or between them."""
     name, first_tile, tiles, apart = key
     where = Placement(

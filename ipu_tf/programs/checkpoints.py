@@ -10,6 +10,7 @@ from ipu_tf.compiler.pipeline.deploy import stage_modules
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.cheapest import cheapest_that_fits
+from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.programs.program import Program
 from ipu_tf.programs.source import Source
 from ipu_tf.tile_program.device_program import DeviceProgram
@@ -25,11 +26,11 @@ def with_cheapest_checkpoints(program: Program) -> Program:
     if source is None or device is None:
         return program
     step = source.step
-    plain = marks.without_checkpoints(step.module)
-    module = simplified_step(plain, recompute=False)
+    plain = _without_checkpoints(step)
+    module = simplified_step(plain.module, recompute=False, outer=plain.outer)
 
     def with_checkpoints(
-        recompute: bool, checkpoints: tuple[str, ...], traced: Module = plain
+        recompute: bool, checkpoints: tuple[str, ...], traced: TracedStep = plain
     ) -> Source:
         new_options = dataclasses.replace(
             step.options, out_of_memory="report", recompute=recompute, checkpoints=checkpoints
@@ -37,7 +38,7 @@ def with_cheapest_checkpoints(program: Program) -> Program:
         where = source.deployment and dataclasses.replace(
             source.deployment, recompute=recompute, checkpoints=(), keeps_checkpoints=True
         )
-        new = dataclasses.replace(step, options=new_options, module=traced)
+        new = dataclasses.replace(traced, options=new_options)
         return dataclasses.replace(source, step=new, deployment=where)
 
     def compiled(
@@ -63,6 +64,17 @@ def with_cheapest_checkpoints(program: Program) -> Program:
         program,
         device=dataclasses.replace(choice.program, notes=(*choice.program.notes, *notes)),
         source=with_checkpoints(
-            choice.recompute, choice.checkpoints, step.module if choice.is_own else plain
+            choice.recompute, choice.checkpoints, step if choice.is_own else plain
         ),
     )
+
+
+def _without_checkpoints(step: TracedStep) -> TracedStep:
+    """Returns a step whose layers keep no activations, made from the same blocks if it was."""
+    if not marks.has_checkpoints(step.module):
+        return step
+    module, outer = marks.without_checkpoints(step.module), step.outer
+    if outer is not None:
+        trace = marks.without_checkpoints(outer.trace)
+        outer = dataclasses.replace(outer, trace=trace, longer=module)
+    return dataclasses.replace(step, module=module, outer=outer)

@@ -77,11 +77,12 @@ class Traffic:
     @property
     def code_bytes(self) -> int:
         """Exchange code of a tile with the most messages and bytes."""
-        return int(
-            exchange.exchange_code_bytes(
-                received=self.received, sent=self.sent, sent_bytes=self.sent_bytes
-            )
-        )
+        return _code_bytes(self.received, self.sent, self.sent_bytes)
+
+
+@lru_cache(maxsize=1 << 14)
+def _code_bytes(received: int, sent: int, sent_bytes: int) -> int:
+    return int(exchange.exchange_code_bytes(received=received, sent=sent, sent_bytes=sent_bytes))
 
 
 NOTHING = Traffic()

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ipu_tf.compiler.equal_blocks.matching import Pair, pairs_of_blocks
+from ipu_tf.compiler.equal_blocks.matching import Pair, Where, pairs_of_blocks
 from ipu_tf.compiler.equal_blocks.outer_blocks import OuterBlocks
 from ipu_tf.compiler.equal_blocks.repetition import FIRST, SECOND, Block, NotRepeated, Repetition
 from ipu_tf.compiler.equal_blocks.splicing import spliced
@@ -60,6 +60,10 @@ def lengthened_module(module: Module, repetition: Repetition) -> Module:
     blocks = blocks_of_instructions(module, repetition)
     pairs = pairs_of_blocks(module, blocks, repetition)
     return _Lengthening(module, blocks, pairs, repetition).module()
+
+
+_OFFSETS: Mapping[Where, int] = {"same": 0, "before": -1, "behind": 1}
+"""Where a block reads, as how far it is to there."""
 
 
 class _Lengthening:
@@ -125,25 +129,33 @@ class _Lengthening:
         What the blocks at the ends read of their other neighbours stays.
         """
         operands = []
-        trace = {0: pair.first, len(self._names) - 1: pair.second}.get(block)
         for number, (where, name) in enumerate(pair.reads):
-            source = {"same": block, "before": block - 1, "behind": block + 1}.get(where)
-            if source is None:
+            offset = _OFFSETS.get(where)
+            if offset is None:
                 operands.append(name)
-            elif 0 <= source < len(self._names):
-                operands.append(self._names[source][name])
+            elif 0 <= block + offset < len(self._names):
+                operands.append(self._names[block + offset][name])
             else:
-                assert trace is not None
+                trace = pair.second if block else pair.first
                 operands.append(trace.operands[number])
         return tuple(operands)
 
     def _copied(self, first: str, pair: Pair, copy: int) -> Instruction:
         second = pair.second
-        return second.replace(
+        # Not by `replace`, which takes several times as long: most of a large step is copied.
+        return Instruction(
             name=self._names[copy + 1][first],
+            opcode=second.opcode,
+            type=second.type,
             operands=self._operands(pair, copy + 1),
+            computations=second.computations,
+            attributes=second.attributes,
             op_name=self._repetition.renamed(second.op_name, copy),
+            op_type=second.op_type,
             layer=self._repetition.renamed(second.layer, copy),
+            phase=second.phase,
+            recomputed=second.recomputed,
+            after=second.after,
         )
 
     def _sequence(self) -> Iterator[str]:

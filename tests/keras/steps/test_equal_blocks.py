@@ -8,8 +8,10 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import zoo
+from ipu_tf.compiler import compile as compile_module
 from ipu_tf.compiler.compile import compile_simplified, simplified_step
 from ipu_tf.compiler.equal_blocks.repetition import NotRepeated
+from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.internals.keras_graphs import nodes_by_depth
 from ipu_tf.keras.keras3 import estimate_adapter
 from ipu_tf.keras.keras3.equal_blocks import equal_blocks_of
@@ -22,12 +24,14 @@ WIDTH, DEPTH = 8, 7
 SMALL = {"depth": 8, "width": 16, "heads": 2}
 
 
-def perceptron(depth=DEPTH, optimizer="adam", **options):
-    """A residual network of dense layers."""
+def perceptron(depth=DEPTH, optimizer="adam", keeps=False, **options):
+    """A residual network of dense layers, with checkpoints after all of them if it `keeps`."""
     inputs = x = keras.Input((WIDTH,))
     for number in range(depth):
         y = keras.layers.Dense(WIDTH, "relu", name=f"dense{number}", **options)(x)
         x = keras.layers.Add(name=f"sum{number}")([x, y])
+        if keeps:
+            x = ipu_tf.keras.layers.RecomputationCheckpoint(name=f"kept{number}")(x)
     model = keras.Model(inputs, keras.layers.Dense(1, name="head")(x))
     model.compile(optimizer, "mse")
     return model
@@ -171,6 +175,24 @@ def test_transformers_train_at_the_cost_of_all_layers(make, monkeypatch):
 @pytest.mark.parametrize("make", [gpt2, bert])
 def test_transformers_predict_at_the_cost_of_all_layers(make, monkeypatch):
     check_equal(make, monkeypatch, training=False)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_cheapest_checkpoints_need_passes_on_four_blocks_alone(keeps, monkeypatch):
+    sizes = []
+
+    def counted(module):
+        sizes.append(sum(parameter.role == "weight" for parameter in module.parameters))
+        return simplify(module)
+
+    monkeypatch.setattr(compile_module, "simplify", counted)
+    report, _ = estimated(
+        lambda: perceptron(keeps=keeps), monkeypatch, whole=False, recompute="auto"
+    )
+    assert set(sizes) == {2 * 4 + 2}
+    step = report.programs[0].source.step
+    assert step.outer.longer is step.module
+    assert len(step.module.parameters) > len(step.outer.trace.parameters)
 
 
 class OwnSchedule(keras.optimizers.schedules.LearningRateSchedule):
