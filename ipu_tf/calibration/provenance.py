@@ -12,7 +12,13 @@ from ipu_tf.calibration.library_reduction import CALL_CYCLES
 from ipu_tf.compiler.outlining import COPY_SHARES
 from ipu_tf.machine.contractions import pass_columns
 from ipu_tf.machine.contractions.amp import CALL_1X1_CYCLES
-from ipu_tf.machine.link_timing import C2_LINKS, POD_HOST, POD_LINKS, POD_STREAMING
+from ipu_tf.machine.link_timing import (
+    C2_LINKS,
+    C2_SERVER_LINKS,
+    POD_HOST,
+    POD_LINKS,
+    POD_STREAMING,
+)
 from ipu_tf.machine.target import CHIPS
 from ipu_tf.machine.tile_memory import STREAM_SHARE, SUSTAINED_SHARE
 from ipu_tf.planner.plan_cost import STAGED_DEPTHS
@@ -70,6 +76,8 @@ FIGURES: Mapping[str, object] = {
     "board_hop_us": C2_LINKS.board_hop_seconds * 1e6,
     "rail_hop_us": C2_LINKS.rail_hop_seconds * 1e6,
     "further_hop_us": C2_LINKS.further_hop_seconds * 1e6,
+    "server_gb_per_second": C2_SERVER_LINKS.gateway_bytes_per_second / 1e9,
+    "server_hop_us": C2_SERVER_LINKS.gateway_hop_seconds * 1e6,
     "gateway_gb_per_second": POD_LINKS.gateway_bytes_per_second / 1e9,
     "gateway_ipu_gb_per_second": POD_LINKS.gateway_ipu_bytes_per_second / 1e9,
     "host_gb_per_second": POD_HOST.group_bytes_per_second / 1e9,

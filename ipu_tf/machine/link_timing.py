@@ -8,6 +8,7 @@ and US 11,886,362, of gateways).
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from ipu_tf.machine.timing_check import check_figures
@@ -105,6 +106,12 @@ C2_LINKS = LinkTiming(
     efficiency=0.8625,  # fitted: CIT table 4.6, 55.0 and 27.72 GB/s over 2 links and 1
     board_links=2,  # CIT 2.1: three links, one of them for traffic that passes through
     rail_links=1,  # CIT 2.1
+)
+C2_SERVER_LINKS = dataclasses.replace(
+    C2_LINKS,
+    gateway_bytes_per_second=12.5e9,  # modelled: a line of 100 Gb/s between servers, over the hosts
+    gateway_ipu_bytes_per_second=5.86e9,  # CIT table 4.20, PCIe Gen3 x8
+    gateway_hop_seconds=2 * 8.81e-6,  # CIT table 4.19: to a host and from one; bound, no line
 )
 POD_LINKS = LinkTiming(
     link_bytes_per_second=16e9,  # DECK: 10 links of 16 GB/s a direction, 320 GB/s in all

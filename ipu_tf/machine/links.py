@@ -1,7 +1,7 @@
 """Seconds of traffic between IPUs, over IPU-Links and gateways.
 
 Models a route by its hops (a board's own links, rails to further boards, a gateway between racks),
-transfers by latency, messages and bytes, and collectives by a ring, a superstep a step. Rings of
+transfers by latency, messages and bytes, and collectives by rings, a superstep a step. Rings of
 replicas share links; `link_traffic` models other routes that do.
 """
 
@@ -159,9 +159,10 @@ def all_gather_seconds(
 ) -> float:
     """Returns the time of an all-gather: `ipus` IPUs, each with a share, all get a whole tensor.
 
-    One ring over all IPUs, as in poplibs' collectives of replicas: up the ladder over every second
-    one and down over the others, so that its ends meet. All pass shares on at the same time, which
-    is a superstep, `ipus - 1` times. Modelled: shares travel one way round.
+    One ring over all IPUs; with the system's `phased_collectives` first a ring over corresponding
+    IPUs of link domains, which gathers their shares across gateways, then one within each domain.
+    An all-reduce of these has the phases that GCL's release notes tell of (3.0.0: groups that span
+    several link domains). See `_ring_seconds` for the ways round.
 
     Args:
         system: The system.
@@ -173,18 +174,14 @@ def all_gather_seconds(
     Raises:
         ValueError: The system does not have that many IPUs.
     """
-    everyone = ipus * replica_ipus
+    everyone, domain = ipus * replica_ipus, system.ipus_per_link_domain
     system.check_ipus(everyone)
-    if ipus == 1:
-        return 0.0
-    share_bytes = result_bytes / ipus
-    slowest = max(
-        transfer_seconds(system, way, share_bytes * rings, senders=rings)
-        for way in _ring_ways(system, ipus, replica_ipus)
-        for rings in (_rings_on(system, way, replica_ipus),)
-    )
-    sync_seconds = system.target.seconds(sync.cross_ipu_cycles(system, everyone))
-    return (ipus - 1) * (slowest + sync_seconds)
+    if not system.phased_collectives or everyone <= domain or replica_ipus >= domain:
+        return _ring_seconds(system, ipus, result_bytes, replica_ipus)
+    domains = everyone // domain
+    within = ipus // domains
+    across_seconds = _ring_seconds(system, domains, result_bytes / within, domain)
+    return across_seconds + _ring_seconds(system, within, result_bytes, replica_ipus)
 
 
 def reduce_scatter_seconds(
@@ -208,6 +205,31 @@ def all_reduce_seconds(
         part(system, ipus, operand_bytes, replica_ipus=replica_ipus)
         for part in (reduce_scatter_seconds, all_gather_seconds)
     )
+
+
+def _ring_seconds(system: System, ipus: int, result_bytes: float, replica_ipus: int) -> float:
+    """Returns the time of an all-gather in a ring over corresponding IPUs of replicas.
+
+    The ring goes up the ladder over every second replica and down over the others, as in poplibs'
+    collectives of replicas, so that its ends meet. All pass shares on at the same time, which is a
+    superstep: one way round, `ipus - 1` times. Rings of replicas of several boards thus fill rails
+    both ways, while that of single IPUs leaves a direction of each link idle. Phased collectives
+    send shares of the latter both ways, to meet half-way round in half as many supersteps: the
+    method "meet_in_middle_ring", which poplibs picks for more than two replicas of one IPU, or
+    "bidirectional_ring_pair" of the same bytes (poplibs 3.4, ReplicatedCollectives.cpp).
+    """
+    if ipus == 1:
+        return 0.0
+    share_bytes = result_bytes / ipus
+    slowest = max(
+        transfer_seconds(system, way, share_bytes * rings, senders=rings)
+        for way in _ring_ways(system, ipus, replica_ipus)
+        for rings in (_rings_on(system, way, replica_ipus),)
+    )
+    both_ways = system.phased_collectives and replica_ipus == 1 and ipus > 2
+    steps = ipus // 2 if both_ways else ipus - 1
+    sync_seconds = system.target.seconds(sync.cross_ipu_cycles(system, ipus * replica_ipus))
+    return steps * (slowest + sync_seconds)
 
 
 def _ring_ways(system: System, ipus: int, replica_ipus: int) -> set[Route]:

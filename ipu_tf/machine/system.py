@@ -1,8 +1,8 @@
 """Systems: a number of IPUs of a chip, with their connections to each other and to a host.
 
 IPUs are numbered board by board: 0 and 1 share a board, 0 and 2 are neighbours on one rail of the
-ladder. Models the ladder of a C2 server, and the two rails of a Pod, closed to a ring within 64
-IPUs. Does not model which physical slots a partition gets.
+ladder. Models the ladder of a C2 server, two such servers over Ethernet, and the two rails of a
+Pod, closed to a ring within 64 IPUs. Does not model which physical slots a partition gets.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ipu_tf.machine.link_timing import (
     C2_HOST,
     C2_LINKS,
+    C2_SERVER_LINKS,
     C600_HOST,
     NO_STREAMING,
     POD_HOST,
@@ -42,6 +43,8 @@ class System:
         links: Links between IPUs; None for a single one.
         host: The way to host memory.
         streaming: Memory beside the IPUs.
+        phased_collectives: Whether collectives go both ways round, and across gateways in a phase
+            of their own. Modelled: not on Pods, where published updates take longer than that.
     """
 
     name: str
@@ -53,6 +56,7 @@ class System:
     links: LinkTiming | None
     host: HostTiming
     streaming: StreamingTiming
+    phased_collectives: bool = False
 
     def __post_init__(self) -> None:
         for count in ("ipus", "ipus_per_machine", "ipus_per_link_domain"):
@@ -85,6 +89,12 @@ class System:
                 "gateway_bytes_per_second, or join all IPUs in one domain. "
                 f"Received: ipus_per_link_domain={self.ipus_per_link_domain!r}."
             )
+        domain = self.ipus_per_link_domain
+        if self.phased_collectives and domain & (domain - 1):
+            raise ValueError(
+                f"System {self.name!r} has phased collectives, so its link domains need a power of "
+                f"two of IPUs. Received: ipus_per_link_domain={domain!r}."
+            )
 
     def check_ipus(self, ipus: int) -> None:
         """Checks a number of IPUs to use.
@@ -108,6 +118,7 @@ _PARTS = {
     "name": str,
     "target": Target,
     "ring": bool,
+    "phased_collectives": bool,
     "host": HostTiming,
     "streaming": StreamingTiming,
 }
@@ -129,17 +140,18 @@ def _pod(chip: str, ipus: int) -> System:
     )
 
 
-def _c2(name: str, ipus: int) -> System:
+def _c2(name: str, ipus: int, servers: int = 1) -> System:
     return System(
         name=name,
         target=CHIPS["gc2"],
-        ipus=ipus,
-        ipus_per_machine=2,
+        ipus=servers * ipus,
+        ipus_per_machine=2 if servers == 1 else ipus,
         ipus_per_link_domain=ipus,
         ring=False,  # CIT 2.1: the ladder does not wrap around
-        links=C2_LINKS,
+        links=C2_LINKS if servers == 1 else C2_SERVER_LINKS,
         host=C2_HOST,
         streaming=NO_STREAMING,
+        phased_collectives=True,
     )
 
 
@@ -147,6 +159,7 @@ _POD_SIZES = (4, 16, 32, 64, 128, 256, 1024)  # DECK: 1024 as an early access
 _ALL = (
     _c2("c2", 2),
     _c2("dss8440", 16),
+    _c2("dss8440x2", 16, servers=2),
     *(_pod(chip, ipus) for chip in ("gc200", "bow") for ipus in _POD_SIZES),
     System(
         name="c600",

@@ -17,6 +17,7 @@ POD256 = system("bow-pod256")
     [
         ("c2", "gc2", 2),
         ("dss8440", "gc2", 16),
+        ("dss8440x2", "gc2", 32),
         ("m2000", "gc200", 4),
         ("pod4", "gc200", 4),
         ("bow-2000", "bow", 4),
@@ -30,7 +31,7 @@ def test_systems_have_their_ipus(name, chip, ipus):
 
 
 def test_unknown_system_names_the_known_ones():
-    with pytest.raises(ValueError, match=r"c2, dss8440, m2000.*Received: 'pod17'"):
+    with pytest.raises(ValueError, match=r"c2, dss8440, dss8440x2, m2000.*Received: 'pod17'"):
         system("pod17")
 
 
@@ -44,7 +45,7 @@ def test_the_smallest_system_that_is_large_enough():
     ("chip", "ipus", "message"),
     [
         ("gc3", 1, r"Unknown chip.*'gc3'"),
-        ("gc2", 17, r"No system has 17 gc2 IPUs.*c2 \(2\), dss8440 \(16\)"),
+        ("gc2", 33, r"No system has 33 gc2 IPUs.*c2 \(2\), dss8440 \(16\), dss8440x2 \(32\)"),
         ("c600", 2, r"No system has 2 c600 IPUs.*c600 \(1\)"),
         ("bow", 0, r"`ipus` must be a positive int\. Received: 0"),
     ],
@@ -94,6 +95,7 @@ def test_several_link_domains_need_gateways():
     ("part", "value", "message"),
     [
         ("name", 16, r"System\.name must be a str\. Received: 16"),
+        ("phased_collectives", 1, r"System\.phased_collectives must be a bool\. Received: 1"),
         ("ring", 1, r"System\.ring must be a bool\. Received: 1"),
         ("target", "gc2", r"System\.target must be a Target\. Received: 'gc2'"),
         ("host", None, r"System\.host must be a HostTiming\. Received: None"),
