@@ -96,8 +96,12 @@ class TrainingHooks(IPUExtensions):
         """Returns whether the IPU runs the functions of the loop; drops those that are stale."""
         if not runs_on_ipu(self, made_in_scope=self._made_in_scope):
             return False
-        self.ipu_training_loop.functions.drop_stale(self)
+        self._refresh_functions()
         return True
+
+    def _refresh_functions(self) -> None:
+        """Drops the functions of the loop that are stale."""
+        self.ipu_training_loop.functions.drop_stale(self)
 
 
 def mark_as_made_in_scope(model: TrainingHooks) -> None:

@@ -208,8 +208,7 @@ class TfKerasHooks(TrainingHooks, tf_keras.Model):
         counter = counter_of(self, f"{kind}_step")
         return EpochReader(function, lambda: self.steps_per_execution, counter)
 
-    def _runs_functions_on_ipu(self) -> bool:
-        """Returns whether the IPU runs the functions of the loop; drops those that are stale."""
-        if runs_on_ipu(self, made_in_scope=self._made_in_scope):
-            adapter_of(self).adopt_optimizers()
-        return super()._runs_functions_on_ipu()
+    def _refresh_functions(self) -> None:
+        """Adopts optimizers that were set since, and drops the functions that are stale."""
+        adapter_of(self).adopt_optimizers()
+        super()._refresh_functions()
