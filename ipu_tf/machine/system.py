@@ -159,7 +159,7 @@ _POD_SIZES = (4, 16, 32, 64, 128, 256, 1024)  # DECK: 1024 as an early access
 _ALL = (
     _c2("c2", 2),
     _c2("dss8440", 16),
-    _c2("dss8440x2", 16, servers=2),
+    _c2("dss8440x2", 16, servers=2),  # modelled: no published measurement of it is known
     *(_pod(chip, ipus) for chip in ("gc200", "bow") for ipus in _POD_SIZES),
     System(
         name="c600",

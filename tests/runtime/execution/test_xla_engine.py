@@ -42,6 +42,15 @@ def arguments():
     return tf.constant(X), tf.constant(7)
 
 
+def assert_equal_walks(found, wanted):
+    """Checks an array element by element, up to the rounding of the terms that are added up.
+
+    An element near zero is a sum of terms that cancel: its error is that of the terms, which
+    are of size 1, in an order of addition that each processor has its own of.
+    """
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 def run(strategy, fn, *args, **options):
     result = strategy.run(tf.function(fn, **options), args=args or arguments())
     (program,) = strategy.report(insights=False).programs
@@ -63,7 +72,7 @@ def test_many_small_operations_run_by_xla_with_the_numbers_of_the_graph():
 @pytest.mark.parametrize(("engine", "steps"), [("graph", 300), ("auto", 3)])
 def test_other_programs_run_as_graphs(engine, steps):
     found, notes = run(strategy_for(engine), walk(steps))
-    np.testing.assert_allclose(found["x"], tf.function(walk(steps))(*arguments())["x"], rtol=1e-5)
+    assert_equal_walks(found["x"], tf.function(walk(steps))(*arguments())["x"])
     assert notes == ()
 
 
@@ -84,7 +93,7 @@ def test_tile_ops_give_the_same_bits_in_both_engines():
 def test_a_jitted_function_draws_the_numbers_of_xla():
     found, notes = run(strategy_for(), walk(3), jit_compile=True)
     wanted = tf.function(walk(3), jit_compile=True)(*arguments())
-    np.testing.assert_allclose(found["x"], wanted["x"], rtol=1e-5)
+    assert_equal_walks(found["x"], wanted["x"])
     assert not np.allclose(found["x"], tf.function(walk(3))(*arguments())["x"])
     assert notes[0].startswith("the host runs it by XLA: ")
 
