@@ -12,35 +12,12 @@ ROOMS_WITHOUT_ANY = ("compiler", "machine", "planner", "profile", "programs", "t
 
 TYPED_ROOMS = (
     *ROOMS_WITHOUT_ANY,
-    "base",
-    "calibration",
-    "cli",
-    "compat",
-    "config",
-    "distributed",
-    "eager",
-    "estimation",
-    "feeds",
-    "gradient_accumulation",
-    "internals",
-    "keras",
-    "ipu_compiler",
-    "loops",
-    "mcmc",
-    "ops",
-    "optimizers",
-    "pipelining",
-    "runtime",
-    "scopes",
-    "serving",
-    "sharding",
-    "strategy",
-    "sweep",
-    "utils",
-    "validation",
-    "zoo",
+    *sorted(
+        {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}
+        - {*ROOMS_WITHOUT_ANY}
+    ),
 )
-"""Rooms, and files of the root, whose public functions, methods and attributes have one."""
+"""All rooms and files of the root: their public functions, methods and attributes have one."""
 
 
 def is_public(name):

@@ -9,10 +9,15 @@ import os
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from ipu_tf.processes.calls import CollectiveCall, CollectiveError, check_equal
 from ipu_tf.processes.limits import HEARTBEAT, WAIT, Limits
+
+Buffers: TypeAlias = bytes | bytearray | np.ndarray | list[np.ndarray]
+"""Memory that is sent to a process or received from it; a list goes piece by piece."""
 
 _CONTROL, _DATA = 1, 2
 """Tags of messages."""
@@ -81,7 +86,7 @@ class Peers:
         check_equal({peer: one for peer, (one, _) in texts.items()})
         return [texts[peer][1] for peer in members]
 
-    def exchange(self, sends: Mapping[int, Any], receives: Mapping[int, Any]) -> None:
+    def exchange(self, sends: Mapping[int, Buffers], receives: Mapping[int, Buffers]) -> None:
         """Sends buffers to processes, or lists of them, and receives others."""
         requests = [
             (peer, self._world.Irecv([buffer, self._mpi.BYTE], peer, _DATA))

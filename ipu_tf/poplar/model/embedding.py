@@ -60,7 +60,7 @@ def _of_host(graph: PoplarGraph) -> NDArray[np.int64]:
     """Returns the bytes of the operands and results on each tile, int64[tiles]."""
     flags = graph.variable_flags[graph.variable_at(graph.mapped.address)]
     is_of_host = (flags & HOST_ACCESS) != 0
-    tiles = int(str(graph.target["tiles_per_ipu"]))
+    tiles = graph.target["tiles_per_ipu"]
     return np.bincount(graph.mapped_tile[is_of_host], graph.mapped.bytes[is_of_host], tiles).astype(
         np.int64
     )

@@ -10,6 +10,7 @@ import enum
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,36 @@ CONSTANT, INITIALISED, HOST_ACCESS = 1, 2, 4
 
 PROGRAM = -2
 """The parent of the first step of a program; that of a function has -1."""
+
+
+class TargetNumbers(TypedDict):
+    """What a graph is built for, as `AddTarget` in graph_records.cc writes it.
+
+    Attributes:
+        kind: "ipu", "model" or "cpu".
+        version: "ipu1" or "ipu2".
+        ipus: IPUs of a replica.
+        replication_factor: Number of replicas.
+        tiles_per_ipu: Tiles of an IPU.
+        workers: Worker threads of a tile.
+        tile_bytes: Memory of a tile.
+        exchange_bytes_per_cycle: Bytes that a tile receives in a cycle.
+        sync_cycles: Cycles of a sync of an IPU's tiles.
+        link_sync_cycles: Cycles of a sync of several IPUs besides that of their tiles.
+        clock_hz: Frequency of the tiles' clock.
+    """
+
+    kind: str
+    version: str
+    ipus: int
+    replication_factor: NotRequired[int]
+    tiles_per_ipu: int
+    workers: int
+    tile_bytes: int
+    exchange_bytes_per_cycle: int
+    sync_cycles: NotRequired[int]
+    link_sync_cycles: NotRequired[int]
+    clock_hz: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +179,7 @@ class PoplarGraph:
     """A graph with its programs.
 
     Attributes:
-        target: What it is built for, by the names of `AddTarget` in graph_records.cc.
+        target: What it is built for.
         types: Its codelets.
         sets: Names of its compute sets.
         streams: Names of its streams, then of its host functions.
@@ -169,7 +200,7 @@ class PoplarGraph:
         steps: The programs.
     """
 
-    target: Mapping[str, object]
+    target: TargetNumbers
     types: Sequence[VertexType]
     sets: Sequence[str]
     streams: Sequence[str]

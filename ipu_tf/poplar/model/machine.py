@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ipu_tf.machine import host, link_traffic, streaming, sync
 from ipu_tf.machine.system import System, system_of
 from ipu_tf.machine.target import CHIPS, Target
+from ipu_tf.poplar.model.graph import TargetNumbers
 
 _CHIPS = {"ipu1": "gc2", "ipu2": "gc200"}
 
@@ -81,7 +81,7 @@ class Machine:
         return round(seconds * self.target.clock_hz)
 
 
-def machine_of(target: Mapping[str, Any]) -> Machine:
+def machine_of(target: TargetNumbers) -> Machine:
     """Returns the machine with the numbers of a target.
 
     Raises:

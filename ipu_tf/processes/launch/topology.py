@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from ipu_tf.processes.launch.options import LaunchOptions
 
 _HEAD = ("instance", "host", "replicas", "IPUs")
 
 
-def topology(options: LaunchOptions) -> list[dict[str, Any]]:
-    """Returns the instances of a job as plain data, in order.
+class Instance(TypedDict):
+    """An instance of a job as plain data.
 
-    Each has its number, its host ("" where mpirun chooses it), and the numbers of its replicas and
-    IPUs among those of the job.
+    Attributes:
+        instance: Its number.
+        host: Its host; "" where mpirun chooses it.
+        replicas: Numbers of its replicas among those of the job.
+        ipus: Numbers of its IPUs among those of the job.
     """
+
+    instance: int
+    host: str
+    replicas: list[int]
+    ipus: list[int]
+
+
+def topology(options: LaunchOptions) -> list[Instance]:
+    """Returns the instances of a job, in order."""
     replicas = options.replicas // options.instances
     per_host = options.instances // max(len(options.hosts), 1)
-    instances = []
+    instances: list[Instance] = []
     for index in range(options.instances):
         own = range(index * replicas, (index + 1) * replicas)
         ipus = range(own[0] * options.ipus_per_replica, own.stop * options.ipus_per_replica)
