@@ -80,8 +80,8 @@ def test_python_of_pyenv_is_found(bare, tmp_path):
 PYTHON = """\
 #!/bin/bash
 case "$*" in
-  "-m venv .venv")
-    mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  "-m venv "*)
+    mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
   *"-m pip"*" install "*)
     echo "Downloading: $*"
     exit ${PIP_EXIT:-0} ;;
@@ -93,7 +93,7 @@ case "$*" in
     echo "ran: $*${IPU_TF_BROWSER_TESTS:+, $IPU_TF_BROWSER_TESTS}" ;;
 esac
 """
-"""A Python that says what it is asked for, and makes a copy of itself as .venv."""
+"""A Python that says what it is asked for, and makes a copy of itself as an environment."""
 
 
 @pytest.fixture
@@ -165,6 +165,17 @@ def test_all_tests_install_what_only_slow_ones_need(installable, tmp_path):
         assert result.stdout.splitlines()[-1] == "ran: -m pytest tests/x.py"
     line = "install --progress-bar off --requirement .venv/extra-requirements.txt\n"
     assert log.read_text().count(line) == 1
+
+
+def test_the_newest_releases_are_installed_with_a_keras_2_that_holds_none_back(
+    installable, tmp_path
+):
+    for name in ("git", "grep", "xargs"):
+        add_tool(tmp_path, name, "#!/bin/sh\n")
+    result = installable("test-next", "tests/x.py")
+    packages, keras_2 = (line for line in result.stdout.splitlines() if "Downloading" in line)
+    assert "--pre tensorflow keras " in packages
+    assert keras_2.endswith("--pre --no-deps tf_keras")
 
 
 def test_run_runs_a_script_with_the_python_of_the_checkout(installable):
