@@ -213,13 +213,21 @@ def in_scope_of(strategy):
 
 
 @pytest.mark.slow
-def test_outputs_of_a_subclass_have_metrics_and_weights_by_name():
+@pytest.mark.parametrize(
+    ("metrics", "names"),
+    [
+        ({"a": "accuracy", "b": "mae"}, {"a_accuracy", "b_mae"}),
+        (["mae"], {"a_mae", "b_mae"}),
+    ],
+    ids=["by name", "flat"],
+)
+def test_outputs_of_a_subclass_have_metrics_and_weights_by_name(metrics, names):
     def run(strategy):
         with in_scope_of(strategy):
             tf_keras.utils.set_random_seed(3)
             model = TwoOutputs()
             losses = {"a": LOSS, "b": "mse"}
-            model.compile("sgd", losses, metrics={"a": "accuracy", "b": "mae"})
+            model.compile("sgd", losses, metrics=metrics)
             weights = {"a": np.linspace(0.5, 1.5, 48), "b": np.ones(48)}
             how = {"sample_weight": weights, "shuffle": False, "batch_size": 8, "verbose": 0}
             logs = model.fit(X, {"a": Y, "b": X[:, :1]}, **how).history
@@ -227,19 +235,23 @@ def test_outputs_of_a_subclass_have_metrics_and_weights_by_name():
 
     ours, stock = run(strategy_of()), run(None)
     check_equal(ours, stock)
-    assert set(stock[1]) == {"loss", "a_loss", "b_loss", "a_accuracy", "b_mae"}
+    assert set(stock[1]) == {"loss", "a_loss", "b_loss"} | names
 
 
 @pytest.mark.slow
-def test_one_optimizer_trains_two_models():
+@pytest.mark.parametrize("is_legacy", [False, True], ids=["built for both", "legacy"])
+def test_one_optimizer_trains_two_models(is_legacy):
+    optimizers = tf_keras.optimizers.legacy if is_legacy else tf_keras.optimizers
+
     def run(strategy):
         with in_scope_of(strategy):
             tf_keras.utils.set_random_seed(3)
             models = [Pair(), Pair()]
             for model in models:
                 model.build((None, 6))
-            optimizer = tf_keras.optimizers.Adam(0.01)
-            optimizer.build([one for model in models for one in model.trainable_variables])
+            optimizer = optimizers.Adam(0.01)
+            if not is_legacy:
+                optimizer.build([one for model in models for one in model.trainable_variables])
             for model in (*models, models[0]):
                 model.compile(optimizer, LOSS)
                 model.fit(X, Y, batch_size=8, shuffle=False, verbose=0)
