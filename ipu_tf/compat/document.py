@@ -51,9 +51,9 @@ def replaced_methods() -> tuple[Patch, ...]:
 
 
 def _methods(patches: Iterable[Patch]) -> str:
-    of_reason: defaultdict[str, list[str]] = defaultdict(list)
+    of_reason: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for patch in patches:
-        of_reason[patch.reason].append(str(patch))
+        of_reason[patch.reason][str(patch)] = None  # Two Keras have methods of one name.
     rows = ((_code(methods), reason) for reason, methods in of_reason.items())
     return table(("replaced", "so that"), rows)
 

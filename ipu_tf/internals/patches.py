@@ -133,8 +133,6 @@ CHECKPOINT_FILES = tuple(
     )
 )
 
-"""Every method that is ever replaced."""
-
 _lock = threading.RLock()  # The collector may close a forgotten context while another one opens.
 _INHERITED = object()
 _openings: dict[Patch, int] = {}
