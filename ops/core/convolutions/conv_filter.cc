@@ -282,7 +282,7 @@ class FilterGradient {
       for (int64_t r = 0; r < rows; ++r) {
         c[r] = dw + (position * op_.shape_.group_in_channels() + first + r) * s.out_channels + group_column;
       }
-      TransposedBlock t{};
+      TransposedBlock t;
       t.runs = runs.data();
       t.run_count = static_cast<int64_t>(runs.size());
       t.a_offset = op_.packs_input() ? (block - portion_.block_begin) * plane_floats_ : first;

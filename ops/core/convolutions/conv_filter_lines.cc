@@ -134,7 +134,7 @@ class Lines {
       for (int64_t r = 0; r < rows; ++r) {
         c[r] = dw + (kernel_row * run + first + r) * s.out_channels + panel * width;
       }
-      TransposedBlock t{};
+      TransposedBlock t;
       t.runs = runs_.data();
       t.run_count = static_cast<int64_t>(runs_.size());
       t.a_offset = first;

@@ -34,9 +34,9 @@ struct IndirectBlock {
   bool add;   // Add the sum to `c` (else overwrite).
   PassRounding rounding;
   // What is done to sums that are neither added nor rounded, each if not null:
-  const float* bias;             // Added to every row, from the block's first column on; then a ReLU if `relu`.
-  const float* const* features;  // Rows of what left the ReLU whose gradient the sums become.
-  bool relu;
+  const float* bias = nullptr;  // Added to every row, from the block's first column on; then a ReLU if `relu`.
+  const float* const* features = nullptr;  // Rows of what left the ReLU whose gradient the sums become.
+  bool relu = false;
 };
 
 // A stretch of the reduction whose elements lie `a_step` and `ldb` floats apart.
@@ -51,15 +51,15 @@ struct TransposedRun {
 struct TransposedBlock {
   const TransposedRun* runs;
   int64_t run_count;
-  int64_t a_offset;  // Floats added to every run's `a`: the block's first row.
-  int64_t b_offset;  // Floats added to every run's `b`: the block's first column.
+  int64_t a_offset = 0;  // Floats added to every run's `a`: the block's first row.
+  int64_t b_offset = 0;  // Floats added to every run's `b`: the block's first column.
   int64_t a_step;
   int64_t ldb;
   float* const* c;
   int rows;
   int columns;
-  bool load;
-  bool add;
+  bool load = false;
+  bool add = false;
   PassRounding rounding;
 };
 

@@ -11,11 +11,16 @@ namespace {
 // "Measured" is one thread of a Xeon with AVX-512 and 2 MiB of L2 cache a core, on ten products of the sizes of
 // ResNet-50 and BERT, by CPU time in turns, to about 10%. None of these changes a result.
 
-// All weights stay in the cache while rows stream up to this size, else a panel at a time. Measured: 16 KiB to 2.5 MiB
-// take equally long, no limit takes up to 1.9 times as long.
-constexpr int64_t kWeightsInCacheBytes = int64_t{640} << 10;
-// Rows that stay in the cache while panels stream. Measured: 0.5 to 4 MiB take equally long, 256 KiB up to 1.6 times.
-constexpr int64_t kRowsInCacheBytes = int64_t{1} << 20;
+// Weights that stay in the cache while rows stream past them: all, or as many panels as take this much. Measured, also
+// on a Zen 5 with 1 MiB of L2 cache a core: 256 KiB takes 0.8 to 0.95 of the time of 640 KiB where there are more
+// weights, else as long.
+constexpr int64_t kWeightsInCacheBytes = int64_t{256} << 10;
+// Groups of fewer panels do not pay for streaming the rows once more: then rows stay, and panels stream. Modelled: at
+// 250 GFLOP/s, groups of four read their rows at 4 GB/s.
+constexpr int64_t kPanelsOfGroup = 4;
+// Rows that stay in the cache while panels stream. Measured: 0.5 to 4 MiB take equally long, 256 KiB up to 1.6 times;
+// on a Zen 5, 1 MiB takes 1.05 times as long as 0.5.
+constexpr int64_t kRowsInCacheBytes = int64_t{1} << 19;
 // So that a thread that is late holds up the others by an eighth of its share. Measured for one thread: 1 to 32 take
 // equally long.
 constexpr int64_t kItemsPerThread = 8;
@@ -26,6 +31,12 @@ constexpr int64_t kFewestBlocksOfRows = 4;
 // Of the reduction where rows are packed, so that rows and weights of an item stay in the cache. Measured: 256 to 1,024
 // take equally long.
 constexpr int64_t kDepthOfPiece = 512;
+// Weights are read in place by so few blocks of rows; by more, only if there are few weights. Measured on a Zen 5: of
+// 24 to 48 rows, and of 60 to 72 with up to 1.6 MiB of weights, products take 0.8 to 0.9 of the time; beyond, up to 1.3
+// times as long.
+constexpr int64_t kBlocksOfRowsInPlace = 4;
+constexpr int64_t kMoreBlocksOfRowsInPlace = 6;
+constexpr int64_t kFewWeightsBytes = int64_t{7} << 18;
 // Panels that read the same rows, from which on a copy of rows that adjoin pays. Measured: of eight panels, products of
 // 256 to 1,024 rows over 2,048 channels take 0.4 to 0.8 of the time.
 constexpr int64_t kPanelsThatPayForRows = 4;
@@ -82,16 +93,28 @@ std::vector<Piece> PiecesOf(const GemmProblem& problem, bool packs_rows) {
   return pieces;
 }
 
+// Whether packing the weights would cost more than it gains.
+bool ReadsWeightsInPlace(const GemmProblem& problem, const Kernels& kernels) {
+  if (problem.weights.n_stride != 1) return false;
+  const int64_t bytes = 4 * Depth(problem) * problem.columns;
+  const int64_t blocks = bytes <= kFewWeightsBytes ? kMoreBlocksOfRowsInPlace : kBlocksOfRowsInPlace;
+  return problem.columns <= kernels.block_columns || problem.rows <= blocks * kernels.block_rows;
+}
+
 Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int64_t wanted_items) {
   Blocking b;
   const int64_t block_rows = kernels.block_rows, block_columns = kernels.block_columns;
   b.panels = CeilDivide(problem.columns, block_columns);
-  b.rows_outer = Depth(problem) * problem.columns * 4 <= kWeightsInCacheBytes;
-  const bool direct = problem.weights.n_stride == 1 && (problem.columns <= block_columns || problem.rows <= block_rows);
+  const int64_t panel_bytes = std::max<int64_t>(1, 4 * Depth(problem) * block_columns);
+  const int64_t panels_in_cache = kWeightsInCacheBytes / panel_bytes;
+  const bool in_groups = b.panels > panels_in_cache && panels_in_cache >= kPanelsOfGroup;
+  b.rows_outer = in_groups || b.panels <= panels_in_cache;
+  const bool direct = ReadsWeightsInPlace(problem, kernels);
   if (!b.rows_outer || direct) b.panel_groups = std::min(b.panels, wanted_items);
   if (problem.rows > kManyBlocksOfRows * block_rows && b.rows_outer) b.panel_groups = 1;
+  if (in_groups) b.panel_groups = std::max(b.panel_groups, CeilDivide(b.panels, panels_in_cache));
   const bool packs_rows = problem.transposed_step > 0 && b.panels >= kPanelsThatPayForRows;
-  if (packs_rows && problem.rows >= problem.columns) b.panel_groups = 1;
+  if (packs_rows && problem.rows >= problem.columns && !in_groups) b.panel_groups = 1;
   int64_t chunk = CeilDivide(problem.rows, CeilDivide(wanted_items, b.panel_groups));
   const int64_t depth = packs_rows ? std::min(problem.run, kDepthOfPiece) : problem.run;
   if (!b.rows_outer) chunk = std::min(chunk, kRowsInCacheBytes / (4 * depth));
@@ -152,6 +175,7 @@ class Item {
         blocking_(blocking),
         kernels_(kernels),
         zeros_(zeros),
+        offsets_(problem.source->TapOffsets()),
         pieces_(PiecesOf(problem, blocking.row_packing != Packing::kDirect)) {}
 
   void Run(int64_t index) {
@@ -177,11 +201,13 @@ class Item {
     space_.a.resize((taps + 1) * rows_);  // One more: a kernel loads addresses before it counts taps.
     space_.c.resize(rows_);
     space_.outside.assign(rows_, 0);
+    has_outside_ = false;
     problem_.source->Fill(row, rows_, space_.a.data(), rows_, space_.c.data());
     for (int64_t tap = 0; tap < taps; ++tap) {
       const float** a = space_.a.data() + tap * rows_;
       for (int64_t r = 0; r < rows_; ++r) {
         if (a[r] != nullptr) continue;
+        has_outside_ = true;
         space_.outside[r] = 1;
         if (!problem_.skip_outside) a[r] = zeros_;
       }
@@ -301,22 +327,21 @@ class Item {
     const bool updates = problem_.update.weights != nullptr;
     float sums[kMaxBlockRows * kMaxBlockColumns];
     float *results[kMaxBlockRows], *c[kMaxBlockRows];
-    bool outside = false;
     for (int r = 0; r < rows; ++r) {
       results[r] = space_.c[row + r] + problem_.column_offset + column;
-      c[r] = updates ? sums + r * kMaxBlockColumns : results[r];
-      outside = outside || space_.outside[row + r] != 0;
+      if (updates) c[r] = sums + r * kMaxBlockColumns;
     }
     FetchResults(results, rows);
-    IndirectBlock block{};
+    const bool outside = AnyOutside(row, rows);
+    IndirectBlock block;  // Its fields are all set below: clearing it first takes a tenth of a product of short rows.
     block.a_tap_stride = rows_;
     block.b = b;
     block.ldb = ldb_;
-    block.c = c;
+    block.c = updates ? c : results;
     block.rows = rows;
     block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
     block.rounding = problem_.rounding;
-    const int64_t* offsets = outside ? nullptr : problem_.source->TapOffsets();
+    const int64_t* offsets = outside ? nullptr : offsets_;
     for (size_t i = stage.begin; i < stage.end; ++i) {
       const ReductionPart& part = pieces_[i].part;
       block.a = space_.a.data() + (offsets == nullptr ? part.tap_begin * rows_ : 0) + row;
@@ -336,6 +361,12 @@ class Item {
       }
     }
     if (updates) Update(sums, results, rows, block.columns);
+  }
+
+  bool AnyOutside(int64_t row, int rows) const {
+    bool outside = false;
+    for (int r = 0; has_outside_ && r < rows; ++r) outside = outside || space_.outside[row + r] != 0;
+    return outside;
   }
 
   // Asks for what a block will write, which else waits for memory where the reduction is short.
@@ -367,7 +398,7 @@ class Item {
       space_.runs[tap] = {a + block.k_begin * step, block.b + block.b_tap[tap] + block.k_begin * block.ldb,
                           block.k_end - block.k_begin, block.rounding.grain};
     }
-    TransposedBlock t{};
+    TransposedBlock t;
     t.runs = space_.runs.data();
     t.run_count = block.taps;
     t.a_step = step;
@@ -417,6 +448,8 @@ class Item {
   const Blocking& blocking_;
   const Kernels& kernels_;
   const float* zeros_;
+  const int64_t* offsets_;  // As `TapOffsets` of the rows.
+  bool has_outside_ = false;
   const int64_t* b_tap_ = nullptr;
   int64_t ldb_ = 0;
   const std::vector<Piece> pieces_;
