@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Computation, Instruction
+from ipu_tf.compiler.lowering.row_order import RowOrder
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.plan import OpShape, Plan
 from ipu_tf.tile_program.layouts.footprint import Footprint, add_footprint
@@ -58,6 +59,9 @@ class LoweringContext:
         computations: The computations of the module.
         instructions: The instructions of the computation, by name.
         balance: Bytes placed on every tile.
+        orders: Orders in memory that are known so far, by the name of an instruction: None for one
+            that lies as its dimensions say.
+        masks: Where the elements of each dropout lie, by what draws its mask.
     """
 
     options: CompilerOptions
@@ -65,6 +69,8 @@ class LoweringContext:
     computations: Mapping[str, Computation]
     instructions: Mapping[str, Instruction]
     balance: TileBalance
+    orders: dict[str, RowOrder | None] = field(default_factory=dict)
+    masks: dict[tuple[str, ...], tuple[Placement, RowOrder | None]] = field(default_factory=dict)
 
     @property
     def target(self) -> Target:
@@ -101,9 +107,10 @@ class LoweringContext:
                 if whole.opcode == "parameter":
                     instruction = instruction.replace(opcode="parameter")
             instructions[instruction.name] = instruction
-        return dataclasses.replace(self, instructions=instructions)
+        return dataclasses.replace(self, instructions=instructions, orders={}, masks={})
 
     def with_tile_bytes(self, tile_bytes: int) -> LoweringContext:
         """Returns the context of a chip with another amount of memory."""
         chip = dataclasses.replace(self.target, tile_bytes=tile_bytes)
-        return dataclasses.replace(self, options=dataclasses.replace(self.options, target=chip))
+        options = dataclasses.replace(self.options, target=chip)
+        return dataclasses.replace(self, options=options, orders={})

@@ -1,49 +1,27 @@
 """Operands of dots that lie the other way round: transposed on their tiles before the products.
 
 AMP units read the elements that are summed side by side, in both operands. An operand whose summed
-dimension is not the innermost one in memory (`memory_order.py`) is transposed where it lies, as
-poplibs regroups it (poplibs, popops/Rearrange.cpp): by its vertex where both extents divide by its
-block, else element by element. A weight lies as the forward pass reads it. Does not model the
-memory of the transposed copy; convolutions charge theirs in their plans.
+dimension is not the innermost one in memory (`memory_order.py`) is transposed where it lies: by the
+vertex where both extents divide by its block, else element by element. A weight lies as the forward
+pass reads it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import DotDimensions, Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.contractions.memory_order import row_dimension
-from ipu_tf.machine import vertices
-from ipu_tf.machine.cost import ceil_div
-from ipu_tf.machine.target import Target
+from ipu_tf.compiler.lowering.memory_order import row_order
+from ipu_tf.compiler.lowering.transposition import BLOCK, Transposition, transposition
 from ipu_tf.tile_program.layouts.placement import Placement
-from ipu_tf.tile_program.steps import ComputeStage
 
 _VIEWS = frozenset({"bitcast", "convert", "reshape", "transpose"})
 """Opcodes whose result lies in the order of their operand."""
 
 _WEIGHT = 1
 """The operand of a dot that is a weight if it is a parameter; a left one is an activation."""
-
-_BLOCK = 4
-"""Rows and columns that the vertex transposes at once (poplin, Transpose2d)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transposition:
-    """The transposition of an operand.
-
-    Attributes:
-        stage: What tiles compute.
-        by_elements: Whether it moves element by element. Such a copy also puts together what comes
-            in odd pieces.
-    """
-
-    stage: ComputeStage
-    by_elements: bool
 
 
 def transpositions(
@@ -65,10 +43,10 @@ def transpositions(
         rows = math.prod(array.dims[axis] for axis in _last_neighbours(summed))
         columns = _columns(instruction, index, summed, batch, context)
         if min(rows, columns) > 1:
-            by_elements = bool(rows % _BLOCK or columns % _BLOCK)
-            vertex = _transpose(operands[index], array.dtype, context.target, by_elements)
-            stage = ComputeStage(name="transpose", where=operands[index], vertex=vertex)
-            by_operand[index] = Transposition(stage=stage, by_elements=by_elements)
+            by_elements = bool(rows % BLOCK or columns % BLOCK)
+            by_operand[index] = transposition(
+                operands[index], array.dtype, context.target, by_elements=by_elements
+            )
     return by_operand
 
 
@@ -90,12 +68,13 @@ def _columns(
     Rows of one of several products, as those of a head, may begin within a group of rows: they are
     copied element by element, too.
     """
-    beside = row_dimension(instruction, index, context)
-    if beside is None:
+    order = row_order(context.operand(instruction, index), context)
+    if order is None:
         return _innermost(instruction, index, max(summed), context)
+    beside = order.dimension
     dims = context.operand(instruction, index).array.dims
     if beside in summed:
-        return dims[beside] if batch and dims[beside] % _BLOCK else 1
+        return dims[beside] if batch and dims[beside] % BLOCK else 1
     free = [axis for axis in range(beside) if axis not in (*summed, *batch)]
     return math.prod(dims[axis] for axis in _last_neighbours([*free, beside]))
 
@@ -130,12 +109,3 @@ def _same_border(dims: Sequence[int], axis: int, before: Sequence[int]) -> int:
         if math.prod(before[number + 1 :]) >= inner and before[number] > 1:
             return number
     return 0
-
-
-def _transpose(where: Placement, dtype: str, target: Target, by_elements: bool) -> vertices.Vertex:
-    """Returns the cost of a tile that transposes its share of an operand."""
-    elements = where.tile_elements
-    if by_elements:
-        return vertices.copy(elements, dtype, target, piece_elements=1)
-    blocks = ceil_div(elements, _BLOCK * _BLOCK)
-    return vertices.transpose(_BLOCK * blocks, _BLOCK, dtype, target)

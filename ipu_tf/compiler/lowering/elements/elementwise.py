@@ -1,7 +1,8 @@
 """Element-wise operations: aligned operands need no exchange.
 
 The result lies like one of the operands: preferably a variable (its new value must go back there),
-else the one on most tiles. Operands that lie elsewhere come by exchange.
+else the one on most tiles. Operands that lie elsewhere come by exchange, those in another order
+(`operand_orders.py`) are transposed before.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from collections.abc import Mapping, Sequence
 from ipu_tf.compiler.hlo import Computation, Instruction
 from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.elements.operand_orders import into_order_of
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
+from ipu_tf.compiler.lowering.memory_order import LIKE_ACTIVATIONS
 from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
+from ipu_tf.compiler.lowering.transposition import moved
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
 from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.steps import ComputeStage
-from ipu_tf.tile_program.traffic import NOTHING, move
 
 _NO_ARITHMETIC = frozenset(
     {
@@ -39,9 +42,6 @@ _OPERAND_OPCODES = frozenset(
 
 _FUSED_AS = {"convert": "abs", "iota": "add", "copy": "abs"}
 """Cost of other opcodes within a fusion. Modelled: one instruction on values in registers."""
-
-_LIKE_ACTIVATIONS = frozenset({"gate", "gelu-grad", "gelu-tanh-grad"})
-"""Opcodes of gradients that lie like the activation, the first operand, as in popnn."""
 
 _FLOATS = frozenset({"f32", "f16", "bf16", "f8e4m3", "f8e5m2"})
 
@@ -104,18 +104,26 @@ def result_placement(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> Placement:
     """Returns the placement of the result of an element-wise operation."""
+    model = _model(instruction, operands, context)
     result = instruction.array
-    if instruction.opcode in _LIKE_ACTIVATIONS and operands[0].repeats is None:
-        return like(operands[0], result)
-    best: tuple[tuple[bool, int, int], Placement] | None = None
+    return spread(result, context) if model is None else like(operands[model], result)
+
+
+def _model(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> int | None:
+    """Returns the operand that the result lies like; None if there is none of its size."""
+    if instruction.opcode in LIKE_ACTIVATIONS and operands[0].repeats is None:
+        return 0
+    best: tuple[tuple[bool, int, int], int] | None = None
     for index, operand in enumerate(operands):
-        if operand.elements != result.elements or operand.repeats is not None:
+        if operand.elements != instruction.array.elements or operand.repeats is not None:
             continue
         is_variable = _opcode_of(instruction, index, context) == "parameter"
         key = (is_variable, operand.tiles, operand.bytes)
         if best is None or key > best[0]:
-            best = (key, operand)
-    return spread(result, context) if best is None else like(best[1], result)
+            best = (key, index)
+    return None if best is None else best[1]
 
 
 def _lower_pass(
@@ -126,11 +134,17 @@ def _lower_pass(
     flops: int,
     context: LoweringContext,
 ) -> LoweredInstruction:
-    """Returns one superstep: elements from elsewhere come in, then every tile computes."""
-    traffic = sum((move(operand, placement) for operand in operands), NOTHING)
+    """Returns one superstep: elements from elsewhere come in, then every tile computes.
+
+    Operands in another order are transposed first.
+    """
+    model = _model(instruction, operands, context)
+    transposed = {} if model is None else into_order_of(model, instruction, operands, context)
+    traffic = moved(operands, placement, transposed)
     stage = ComputeStage(name=instruction.opcode, where=placement, traffic=traffic, vertex=vertex)
     in_place = next((index for index, operand in enumerate(operands) if operand == placement), None)
-    return lower_stages((stage,), (placement,), context.target, in_place=in_place, flops=flops)
+    stages = (*(one.stage for one in transposed.values()), stage)
+    return lower_stages(stages, (placement,), context.target, in_place=in_place, flops=flops)
 
 
 def _fused(

@@ -17,11 +17,13 @@ from ipu_tf.compiler.hlo import Array, Instruction
 from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.elements.elementwise import views_inside
+from ipu_tf.compiler.lowering.elements.operand_orders import of_gradient
 from ipu_tf.compiler.lowering.elements.reduce import Reduction, reduction_stages
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
+from ipu_tf.compiler.lowering.transposition import moved
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
 from ipu_tf.tile_program.layouts.footprint import Footprint
@@ -168,8 +170,10 @@ def norm_sum(
         views, whitened = list(operands[:2]), list[Vertex]()
         if instruction.attributes["whitens"]:
             views, whitened = views_inside(body, operands, norm.where), norm.whitened()
-        traffic = sum((move(view, norm.where) for view in views), NOTHING)
-        stages = norm.stages([*whitened, norm.pairwise("multiply")], traffic)
+        transposed = of_gradient(instruction, operands, context)
+        traffic = moved(views, norm.where, transposed)
+        stages = [one.stage for one in transposed.values()]
+        stages += norm.stages([*whitened, norm.pairwise("multiply")], traffic)
         scratch = norm.temporaries(2)
     summed, placement = reduction_stages(reduction, operands[:1], context)
     return lower_stages(
@@ -187,12 +191,12 @@ def norm_apply(
     """Lowers normalised elements, or their gradients, from statistics and parameters."""
     norm = _norm(instruction, operands[0].stored, context)
     body = context.computations[instruction.computations[0]]
-    views = views_inside(body, operands, norm.where)
-    traffic = sum((move(view, norm.where) for view in views), NOTHING)
+    transposed = of_gradient(instruction, operands, context)
+    traffic = moved(views_inside(body, operands, norm.where), norm.where, transposed)
     tensors = sum(operand.elements == norm.array.elements for operand in operands)
     vertices = norm.gradient() if tensors > 1 else norm.applied()
     return lower_stages(
-        norm.stages(vertices, traffic),
+        [*(one.stage for one in transposed.values()), *norm.stages(vertices, traffic)],
         (like(norm.where, instruction.array),),
         context.target,
         scratch=norm.temporaries(1) if tensors > 1 else (),

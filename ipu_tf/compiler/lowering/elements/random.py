@@ -6,17 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.elements.operand_orders import into_order
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
+from ipu_tf.compiler.lowering.memory_order import operand_order, row_order
 from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.stages import lower_stages
+from ipu_tf.compiler.lowering.transposition import moved
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
 from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.steps import ComputeStage
-from ipu_tf.tile_program.traffic import NOTHING, move, to_all
+from ipu_tf.tile_program.traffic import NOTHING, to_all
 
 _DRAW: Mapping[str, Callable[[int, str, Target], Vertex]] = {
     "normal": vertices.random_normal,
@@ -61,14 +64,32 @@ def rng_bit_generator(
 def dropout(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers dropout, or its gradient: every tile masks its own elements; all need the seeds."""
+    """Lowers dropout, or its gradient: every tile masks its own elements; all need the seeds.
+
+    The mask depends on where elements lie, so that its later uses bring theirs to the places and
+    into the order of the first (poprand's dropout, and the reference tensor that PopART gives it).
+    """
     array = instruction.array
     elements, *seeds = operands
     where = like(elements, array) if elements.repeats is None else spread(array, context)
+    order = row_order(instruction, context)
+    where, order = context.masks.setdefault(_mask(instruction, context), (where, order))
+    context.orders[instruction.name] = order
+    transposed = {}
+    if elements.repeats is None and operand_order(instruction, 0, context) != order:
+        transposed = {0: into_order(instruction, 0, elements, order, context)}
     vertex = vertices.dropout(where.tile_elements, array.dtype, context.target)
-    traffic = sum((to_all(seed, where.tiles) for seed in seeds), move(elements, where))
+    traffic = moved((elements,), where, transposed)
+    traffic = sum((to_all(seed, where.tiles) for seed in seeds), traffic)
     stage = ComputeStage(name="dropout", where=where, traffic=traffic, vertex=vertex)
-    return lower_stages((stage,), (where,), context.target, flops=array.elements)
+    stages = (*(one.stage for one in transposed.values()), stage)
+    return lower_stages(stages, (where,), context.target, flops=array.elements)
+
+
+def _mask(instruction: Instruction, context: LoweringContext) -> tuple[str, ...]:
+    """Returns what the mask of a dropout depends on: its type, and the ops that made its seeds."""
+    seeds = [context.operand(instruction, index) for index in range(1, len(instruction.operands))]
+    return (str(instruction.type), *(seed.op_name or seed.name for seed in seeds))
 
 
 RULES: Mapping[str, Rule] = {
