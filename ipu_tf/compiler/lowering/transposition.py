@@ -1,7 +1,7 @@
 """Transpositions of tensors where they lie, before tiles read them in another order.
 
 As poplibs regroups them (popops, Rearrange.cpp): by its vertex in blocks, else element by element.
-Does not model the memory of the transposed copy; convolutions charge theirs in their plans.
+The copy is there until the operation that reads it has run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
+from ipu_tf.tile_program.layouts.footprint import Footprint
 from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.steps import ComputeStage
 from ipu_tf.tile_program.traffic import NOTHING, Traffic, move
@@ -33,6 +34,11 @@ class Transposition:
 
     stage: ComputeStage
     by_elements: bool
+
+    @property
+    def copy(self) -> Footprint:
+        """The memory of the transposed operand."""
+        return self.stage.where.footprint
 
 
 def transposition(

@@ -75,7 +75,10 @@ def contraction(
     return LoweredInstruction(
         supersteps=(*transposition_steps, *products_of_plan),
         results=(result,),
-        scratch=_footprints(result.first_tile, memory.tiles, _scratch_bytes(memory)),
+        scratch=(
+            *_footprints(result.first_tile, memory.tiles, _scratch_bytes(memory)),
+            *(one.copy for one in transposed.values()),
+        ),
         exchange_buffers=_footprints(result.first_tile, memory.tiles, memory.operand_bytes),
         vertex_state=_footprints(result.first_tile, memory.tiles, memory.vertex_state_bytes),
         code=memory.code,

@@ -143,8 +143,14 @@ def _lower_pass(
     traffic = moved(operands, placement, transposed)
     stage = ComputeStage(name=instruction.opcode, where=placement, traffic=traffic, vertex=vertex)
     in_place = next((index for index, operand in enumerate(operands) if operand == placement), None)
-    stages = (*(one.stage for one in transposed.values()), stage)
-    return lower_stages(stages, (placement,), context.target, in_place=in_place, flops=flops)
+    return lower_stages(
+        (*(one.stage for one in transposed.values()), stage),
+        (placement,),
+        context.target,
+        in_place=in_place,
+        scratch=[one.copy for one in transposed.values()],
+        flops=flops,
+    )
 
 
 def _fused(

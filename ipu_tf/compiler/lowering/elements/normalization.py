@@ -174,7 +174,7 @@ def norm_sum(
         traffic = moved(views, norm.where, transposed)
         stages = [one.stage for one in transposed.values()]
         stages += norm.stages([*whitened, norm.pairwise("multiply")], traffic)
-        scratch = norm.temporaries(2)
+        scratch = (*norm.temporaries(2), *(one.copy for one in transposed.values()))
     summed, placement = reduction_stages(reduction, operands[:1], context)
     return lower_stages(
         [*stages, *summed],
@@ -199,7 +199,10 @@ def norm_apply(
         [*(one.stage for one in transposed.values()), *norm.stages(vertices, traffic)],
         (like(norm.where, instruction.array),),
         context.target,
-        scratch=norm.temporaries(1) if tensors > 1 else (),
+        scratch=[
+            *(norm.temporaries(1) if tensors > 1 else ()),
+            *(one.copy for one in transposed.values()),
+        ],
         flops=norm.array.elements * (len(vertices) - 1),
     )
 

@@ -82,8 +82,13 @@ def dropout(
     traffic = moved((elements,), where, transposed)
     traffic = sum((to_all(seed, where.tiles) for seed in seeds), traffic)
     stage = ComputeStage(name="dropout", where=where, traffic=traffic, vertex=vertex)
-    stages = (*(one.stage for one in transposed.values()), stage)
-    return lower_stages(stages, (where,), context.target, flops=array.elements)
+    return lower_stages(
+        (*(one.stage for one in transposed.values()), stage),
+        (where,),
+        context.target,
+        scratch=[one.copy for one in transposed.values()],
+        flops=array.elements,
+    )
 
 
 def _mask(instruction: Instruction, context: LoweringContext) -> tuple[str, ...]:

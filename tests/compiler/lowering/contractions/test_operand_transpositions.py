@@ -167,3 +167,13 @@ def test_a_sum_of_two_products_lies_as_its_dimensions_say():
         f"r = f16[48,64] dot(s, w), {SUMS % (1, 0)}"
     ).lowered["r"]
     assert "transpose" not in [step.name for step in made.supersteps]
+
+
+def test_transposed_copies_take_memory_while_the_products_run():
+    made = run(
+        "p = f16[64,48] parameter(0)\nq = f16[64,48] parameter(1)\n"
+        "x = f16[64,48] negate(p)\ny = f16[64,48] negate(q)\n"
+        f"r = f16[48,48] dot(x, y), {SUMS % (0, 0)}, phase=backward"
+    )
+    copies = [made.placements[name][0].footprint for name in ("x", "y")]
+    assert list(made.lowered["r"].scratch[-2:]) == copies

@@ -108,3 +108,15 @@ def test_norms_bring_their_gradient_into_the_order_of_the_activations(x, count):
     text = "x = f16[8,{rows},48] negate(q)\ns = f16[8,{rows},48] add(x, y)"
     assert len(cycles) == count
     assert all(10 * each < transposed(text, "s", 49)[0] for each in cycles)
+
+
+def test_the_transposed_copy_takes_memory_while_its_reader_runs():
+    program = run(
+        PRODUCT.format(rows=48) + "x = f16[8,48,48] negate(q)\ns = f16[8,48,48] add(x, y)\n"
+        "k = u64[3] parameter(3)\nd = f16[8,48,48] dropout(x, k)\ne = f16[8,48,48] dropout(y, k)",
+        tiles=64,
+    )
+    (copy,) = program.placements["y"]
+    for name in ("s", "e"):
+        assert program.lowered[name].scratch == (copy.footprint,)
+    assert program.lowered["d"].scratch == ()
