@@ -18,15 +18,8 @@ from benchmarks.keras import trial
 from benchmarks.summary import OtherLoad, facts, geometric_mean, significant, spread
 
 ENGINES = ("stock", "ipu_tf")
-SETTINGS: Mapping[str, tuple[Settings, ...]] = MappingProxyType(
-    {
-        "stock": tuple(
-            {"steps_per_execution": steps, "jit_compile": jit}
-            for jit in (False, True)
-            for steps in (1, 10)
-        ),
-        "ipu_tf": tuple({"steps_per_execution": steps, "jit_compile": False} for steps in (1, 10)),
-    }
+SETTINGS: tuple[Settings, ...] = tuple(
+    {"steps_per_execution": steps, "jit_compile": jit} for jit in (False, True) for steps in (1, 10)
 )
 """The settings that each side tries."""
 WANTED = MappingProxyType(
@@ -67,8 +60,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     command = ("benchmarks.kinds_worker", name, optimizer)
     with Worker("stock", command) as stock, Worker("ipu_tf", command) as tile:
         trials = {
-            w.engine: [trial(w, each, network.steps) for each in SETTINGS[w.engine]]
-            for w in (stock, tile)
+            w.engine: [trial(w, each, network.steps) for each in SETTINGS] for w in (stock, tile)
         }
     settings = {engine: fastest(trials[engine]) for engine in ENGINES}
     starts = [

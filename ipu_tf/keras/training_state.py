@@ -124,6 +124,7 @@ class StatefulModel:
     loss: object
     compute_dtype: str
     run_eagerly: bool
+    jit_compile: bool
     steps_per_execution: int
     distribute_strategy: tf.distribute.Strategy
     layers: Sequence[Layer]

@@ -34,7 +34,8 @@ class DeviceFunctions:
     A step is `train_step`, `test_step` or `predict_step`; `strategy.run` turns it into a program
     of the device. A changed device configuration makes new functions.
 
-    `jit_compile=True` is accepted and has no effect: the step is a program of the device anyway.
+    With `jit_compile=True` XLA compiles the loop from its first step on, if it gains time with the
+    step's operations; see `jitting`.
 
     An object makes the functions of one model, which its methods get as an argument.
 
@@ -122,6 +123,7 @@ class DeviceFunctions:
             program=f"{model.name}.{step}",
             replicas=self._replication(model).local,
             steps=lambda: model.steps_per_execution,
+            jits_at_once=lambda: bool(model.jit_compile),
             summarise=summarise,
             results=self.results if calls_back_for_steps(model, step) else None,
         )

@@ -39,6 +39,8 @@ class ExecutionFunction:
         program: Name of the program of a step.
         replicas: Number of replicas.
         steps: Returns the steps of an execution of the method that is running.
+        jits_at_once: Returns whether XLA is to compile the loop, if it may at all, however few its
+            steps are.
         summarise: Maps the results of all steps, with leading axes `[steps, replicas]`, to a
             summary that is returned beside them; it becomes a part of the program.
         results: Gets the results of each step while later steps run or, if XLA compiles the loop,
@@ -51,6 +53,7 @@ class ExecutionFunction:
         program: str,
         replicas: int,
         steps: Callable[[], int],
+        jits_at_once: Callable[[], bool],
         summarise: Callable[[TensorStructure], TensorStructure],
         results: StepResults | None = None,
     ) -> None:
@@ -58,6 +61,7 @@ class ExecutionFunction:
         self._program = program
         self._replicas = replicas
         self._steps = steps
+        self._jits_at_once = jits_at_once
         self._summarise = summarise
         self._results = results
         self._by_steps: dict[tuple[int, bool], Run] = {}
@@ -133,7 +137,7 @@ class ExecutionFunction:
         key = str(spec)
         if key not in self._choices:
             self._choices[key] = jitting.EngineChoice(self._loop.concrete_step(spec))
-        return self._choices[key].runs_jitted(steps)
+        return self._choices[key].runs_jitted(steps, at_once=self._jits_at_once())
 
     def _graph_function(self, steps: int, marked: bool) -> Run:
         """Returns the function that reads and runs an execution.

@@ -6,8 +6,9 @@ so a step that runs any op not listed here stays with the graph executor. The ti
 ops of dropout use the same kernels in both, and their numbers do not depend on the choice.
 
 XLA's compiler takes the time of a thousand steps and more, and far longer for steps of thousands
-of ops. So a loop is compiled once enough steps were requested. Steps are counted, not timed: a
-script runs the same programs each time.
+of ops. So a loop is compiled once enough steps were requested, or from the first one if the model
+was compiled with `jit_compile=True`. Steps are counted, not timed: a script runs the same programs
+each time.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ logger = logging.getLogger(__name__)
 _TILE_OPS = frozenset(
     {
         "IpuAdamStep", "IpuAdamUpdate", "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast",
-        "IpuColumnDots", "IpuEinsum", "IpuGelu", "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm",
-        "IpuLayerNormGrad", "IpuMatMul", "IpuMatMulBias", "IpuMatMulUpdate", "IpuMoments",
-        "IpuNonfiniteReplay", "IpuNormGradient", "IpuScaleShift", "IpuScaledDifference",
-        "IpuScaledUpdate", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad",
-        "IpuSparseSoftmaxLoss", "IpuTransposedMatMul",
+        "IpuColumnDots", "IpuEinsum", "IpuGatherRows", "IpuGatherSegmentSum", "IpuGelu",
+        "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad", "IpuMatMul",
+        "IpuMatMulBias", "IpuMatMulUpdate", "IpuMoments", "IpuNonfiniteReplay", "IpuNormGradient",
+        "IpuScaleShift", "IpuScaledDifference", "IpuScaledUpdate", "IpuSegmentSum",
+        "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad", "IpuSparseSoftmaxLoss",
+        "IpuTransposedMatMul",
     }
 )  # fmt: skip
 
@@ -80,9 +82,10 @@ _REDUCTIONS = frozenset(
 
 _SHAPES = frozenset(
     {
-        "BroadcastGradientArgs", "BroadcastTo", "Concat", "ConcatV2", "ExpandDims", "Fill", "Pack",
-        "Range", "Rank", "Reshape", "Shape", "ShapeN", "Size", "Slice", "Split", "SplitV",
-        "Squeeze", "StridedSlice", "Tile", "Transpose", "Unpack", "OneHot",
+        "BroadcastGradientArgs", "BroadcastTo", "Concat", "ConcatOffset", "ConcatV2", "ExpandDims",
+        "Fill", "GatherV2", "OneHot", "Pack", "Range", "Rank", "Reshape", "ResourceGather",
+        "Shape", "ShapeN", "Size", "Slice", "Split", "SplitV", "Squeeze", "StridedSlice", "Tile",
+        "Transpose", "Unpack",
     }
 )  # fmt: skip
 
@@ -119,14 +122,16 @@ class EngineChoice:
         self._steps = 0
         self._last_choice: bool | None = None
 
-    def runs_jitted(self, steps: int) -> bool:
+    def runs_jitted(self, steps: int, *, at_once: bool = False) -> bool:
         """Returns whether XLA is to compile the loop.
 
         Args:
             steps: Steps that are requested now, in addition to earlier requests.
+            at_once: Whether not to wait until enough steps are requested.
         """
         self._steps += steps
-        is_jitted = not self._against and self._steps >= self._break_even_steps
+        is_worth_it = at_once or self._steps >= self._break_even_steps
+        is_jitted = not self._against and is_worth_it
         if is_jitted != self._last_choice:
             self._say(is_jitted)
         self._last_choice = is_jitted

@@ -143,6 +143,86 @@ def test_xla_compiles_the_loops_of_dense_networks(strategy, caplog, network, jit
         assert "IpuConv2D" in messages[0]
 
 
+@pytest.mark.parametrize("asked_for", [True, False])
+def test_xla_compiles_the_loop_of_few_steps_where_the_model_asks_for_it(
+    strategy, caplog, asked_for
+):
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(2)])
+        model.compile(steps_per_execution=2, jit_compile=asked_for)
+    with caplog.at_level(logging.INFO, jitting.__name__):
+        model.predict(np.ones((8, FEATURES), "float32"), batch_size=4, verbose=0)
+    (message,) = (r.getMessage() for r in caplog.records if r.name == jitting.__name__)
+    assert ("is compiled by XLA" in message) == asked_for
+    assert ("2 steps are too few" in message) != asked_for
+
+
+GRAPHS, NODES, EDGES = 2, 6, 20
+
+
+class MessagePassing(keras.layers.Layer):
+    """Adds to each node the messages along the edges that lead to it."""
+
+    def __init__(self, width):
+        super().__init__()
+        self._message = keras.layers.Dense(width, activation="relu")
+
+    def call(self, inputs):
+        nodes, senders, receivers = inputs
+        rows = tf.reshape(nodes, (GRAPHS * NODES, nodes.shape[-1]))
+        first = tf.range(GRAPHS)[:, None] * NODES
+        sent = tf.gather(self._message(rows), tf.reshape(senders + first, (-1,)))
+        to = tf.reshape(receivers + first, (-1,))
+        sums = tf.math.unsorted_segment_sum(sent, to, GRAPHS * NODES)
+        return nodes + tf.reshape(sums, nodes.shape)
+
+
+def graph_network():
+    """Messages along edges between nodes, which are looked up in a table."""
+    kinds = keras.Input((NODES,), batch_size=GRAPHS, dtype="int32")
+    ends = [keras.Input((EDGES,), batch_size=GRAPHS, dtype="int32") for _ in range(2)]
+    x = keras.layers.Embedding(5, 8)(kinds)
+    for _ in range(2):
+        x = MessagePassing(8)([x, *ends])
+    outputs = keras.layers.Dense(CLASSES)(keras.layers.GlobalAveragePooling1D()(x))
+    return keras.Model([kinds, *ends], outputs)
+
+
+def graphs(count, kinds=5):
+    """Kinds of nodes, edges, and labels, of so many graphs."""
+    random = np.random.default_rng(3)
+    nodes = random.integers(0, kinds, (count, NODES), np.int32)
+    ends = [random.integers(0, NODES, (count, EDGES), np.int32) for _ in range(2)]
+    return [nodes, *ends], random.integers(0, CLASSES, count, np.int32)
+
+
+def fitted_graph_network(strategy, data, **options):
+    """Returns a graph network that was trained, and its logs."""
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        model = compile_model(graph_network(), optimizer="adam", steps_per_execution=5, **options)
+    history = model.fit(*data, batch_size=GRAPHS, epochs=2, shuffle=False, verbose=0)
+    return model, history.history
+
+
+def test_graph_networks_train_the_same_in_loops_that_xla_compiles(strategy, caplog):
+    with caplog.at_level(logging.INFO, jitting.__name__):
+        jitted, jitted_logs = fitted_graph_network(strategy, graphs(20), jit_compile=True)
+    assert "is compiled by XLA" in caplog.text
+    model, logs = fitted_graph_network(strategy, graphs(20))
+    for name, values in logs.items():
+        np.testing.assert_allclose(jitted_logs[name], values, rtol=1e-5)
+    for ours, theirs in zip(jitted.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jitted", [True, False])
+def test_nodes_of_no_kind_in_the_table_are_an_error(strategy, jitted):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"is not in \[0, 5\)"):
+        fitted_graph_network(strategy, graphs(20, kinds=7), jit_compile=jitted)
+
+
 @pytest.mark.usefixtures("worth_compiling")
 @pytest.mark.slow
 def test_large_networks_are_not_jitted(strategy, caplog, monkeypatch):
