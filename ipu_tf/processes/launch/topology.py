@@ -10,7 +10,7 @@ from ipu_tf.processes.launch.options import LaunchOptions
 _HEAD = ("instance", "host", "replicas", "IPUs")
 
 
-class Instance(TypedDict):
+class InstancePlace(TypedDict):
     """An instance of a job as plain data.
 
     Attributes:
@@ -26,11 +26,11 @@ class Instance(TypedDict):
     ipus: list[int]
 
 
-def topology(options: LaunchOptions) -> list[Instance]:
+def topology(options: LaunchOptions) -> list[InstancePlace]:
     """Returns the instances of a job, in order."""
     replicas = options.replicas // options.instances
     per_host = options.instances // max(len(options.hosts), 1)
-    instances: list[Instance] = []
+    instances: list[InstancePlace] = []
     for index in range(options.instances):
         own = range(index * replicas, (index + 1) * replicas)
         ipus = range(own[0] * options.ipus_per_replica, own.stop * options.ipus_per_replica)
