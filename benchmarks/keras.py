@@ -65,8 +65,8 @@ CASES = (
         name="replicas",
         what="784-128-10, 4 replicas of batch 32 against MirroredStrategy on 4 virtual CPUs",
         steps=200,
-        stock=_loops(1, 10),
-        ipu_tf=_loops(10, 50),
+        stock=[*_loops(1, 10), *_loops(10, jit_compile=True)],
+        ipu_tf=[*_loops(10, 50), *_loops(50, jit_compile=True)],
         wanted=1.5,
     ),
     Case(

@@ -277,7 +277,7 @@ def _map(function: Callable[[tf.Tensor], tf.Tensor], structure: TensorStructure)
 
 def _rows_of(leaf: tf.Tensor, group: tf.Tensor, size: int) -> tf.Tensor:
     """Returns the batches of a group from `[replicas, batch, ...]`, one after the other."""
-    rows = leaf[group * size : (group + 1) * size]
+    rows = tf.slice(leaf, [group * size] + [0] * (leaf.ndim - 1), [size, *leaf.shape[1:]])
     return tf.reshape(rows, [size * leaf.shape[1], *leaf.shape[2:]])
 
 

@@ -39,8 +39,7 @@ class ExecutionFunction:
         program: Name of the program of a step.
         replicas: Number of replicas.
         steps: Returns the steps of an execution of the method that is running.
-        jits_at_once: Returns whether XLA is to compile the loop, if it may at all, however few its
-            steps are.
+        jits_at_once: Returns whether the model asks for XLA to compile its loops.
         summarise: Maps the results of all steps, with leading axes `[steps, replicas]`, to a
             summary that is returned beside them; it becomes a part of the program.
         results: Gets the results of each step while later steps run or, if XLA compiles the loop,
@@ -136,8 +135,10 @@ class ExecutionFunction:
         """
         key = str(spec)
         if key not in self._choices:
-            self._choices[key] = jitting.EngineChoice(self._loop.concrete_step(spec))
-        return self._choices[key].runs_jitted(steps, at_once=self._jits_at_once())
+            self._choices[key] = jitting.EngineChoice(
+                self._loop.concrete_step(spec), at_once=self._jits_at_once()
+            )
+        return self._choices[key].runs_jitted(steps)
 
     def _graph_function(self, steps: int, marked: bool) -> Run:
         """Returns the function that reads and runs an execution.

@@ -92,6 +92,12 @@ _SHAPES = frozenset(
 JITTED_OPS = _TILE_OPS | _DROPOUT | _STRUCTURE | _UPDATES | _ELEMENT_WISE | _REDUCTIONS | _SHAPES
 """Types of the ops of a step that XLA compiles at least as well as the graph executor runs it."""
 
+SCATTERED_UPDATES = frozenset({"ResourceScatterAdd", "ResourceScatterUpdate"})
+"""Types of ops that XLA compiles only where the model asks for it. Those of replicas, of one row
+each, take less time then, but XLA rounds otherwise than the graph executor, in which the instances
+of a job run: the bits of replicas shall not depend on the number of instances. Those of the rows
+of a table take more time."""
+
 MAX_JITTED_BYTES = 128 << 20
 """XLA keeps a second copy of a step's variables while its loop runs. Above this size the memory is
 worth more than the time, of which dense networks of 0.4 to 80 MB gained 15 to 50 percent."""
@@ -111,27 +117,32 @@ class EngineChoice:
 
     Args:
         step: The concrete function of the step.
+        at_once: Whether the model asks for it: then loops of few steps are compiled, too.
     """
 
-    def __init__(self, step: tf.types.experimental.ConcreteFunction) -> None:
+    def __init__(
+        self, step: tf.types.experimental.ConcreteFunction, *, at_once: bool = False
+    ) -> None:
         name = step.name
         self._name = name.decode() if isinstance(name, bytes) else name
         operations = live_operations(step)
-        self._against = _reason_against(step, operations)
-        self._break_even_steps = JITTED_STEPS + STEPS_PER_OPERATION * operations.total()
+        self._against = _reason_against(
+            step, operations, JITTED_OPS | SCATTERED_UPDATES if at_once else JITTED_OPS
+        )
+        self._break_even_steps = (
+            0 if at_once else JITTED_STEPS + STEPS_PER_OPERATION * operations.total()
+        )
         self._steps = 0
         self._last_choice: bool | None = None
 
-    def runs_jitted(self, steps: int, *, at_once: bool = False) -> bool:
+    def runs_jitted(self, steps: int) -> bool:
         """Returns whether XLA is to compile the loop.
 
         Args:
             steps: Steps that are requested now, in addition to earlier requests.
-            at_once: Whether not to wait until enough steps are requested.
         """
         self._steps += steps
-        is_worth_it = at_once or self._steps >= self._break_even_steps
-        is_jitted = not self._against and is_worth_it
+        is_jitted = not self._against and self._steps >= self._break_even_steps
         if is_jitted != self._last_choice:
             self._say(is_jitted)
         self._last_choice = is_jitted
@@ -150,12 +161,14 @@ class EngineChoice:
 
 
 def _reason_against(
-    step: tf.types.experimental.ConcreteFunction, operations: collections.Counter[str]
+    step: tf.types.experimental.ConcreteFunction,
+    operations: collections.Counter[str],
+    jitted_ops: frozenset[str],
 ) -> str:
     """Returns why XLA is not to compile a step, however often it runs, or ""."""
     if instances().count > 1:
         return "the host joins the gradients of several instances"
-    host_ops = sorted(operations.keys() - JITTED_OPS)
+    host_ops = sorted(operations.keys() - jitted_ops)
     if host_ops:
         return f"XLA gains no time with its ops {', '.join(host_ops)}"
     if operations.total() > MAX_JITTED_OPERATIONS:

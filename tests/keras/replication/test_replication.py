@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf.keras.loop import jitting
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 from ipu_tf.keras.replication import replica_state
 from ipu_tf.keras.replication.replica_state import ReplicaState
@@ -51,6 +52,27 @@ def test_the_device_of_the_strategy_counts():
     cfg.auto_select_ipus = [1, 4]
     cfg.configure_ipu_system()
     assert replica_state.replication_factor(IPUStrategy("/device:IPU:1")) == 4
+
+
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize(("ipus", "micro_batches"), [(4, 1), (2, 3), (2, 1)])
+def test_replicas_train_the_same_where_the_model_asks_for_xla(ipus, micro_batches, caplog):
+    models, logs = [], []
+    for jit_compile in (True, False):
+        model = replicated(ipus, steps_per_execution=micro_batches, jit_compile=jit_compile)
+        if micro_batches > 1:
+            model.set_gradient_accumulation_options(
+                gradient_accumulation_steps_per_replica=micro_batches,
+                gradient_accumulation_reduction_method="running_mean",
+            )
+        caplog.clear()
+        with caplog.at_level(logging.INFO, jitting.__name__):
+            logs.append(fit(model, 2 * ipus * micro_batches, epochs=2))
+        assert ("is compiled by XLA" in caplog.text) == jit_compile
+        models.append(model)
+    for name, values in logs[1].items():
+        np.testing.assert_allclose(logs[0][name], values, rtol=1e-5)
+    check_weights(*models)
 
 
 @pytest.mark.slow
