@@ -40,12 +40,12 @@ constexpr int64_t kFewWeightsBytes = int64_t{7} << 18;
 // Panels that read the same rows, from which on a copy of rows that adjoin pays. Measured: of eight panels, products of
 // 256 to 1,024 rows over 2,048 channels take 0.4 to 0.8 of the time.
 constexpr int64_t kPanelsThatPayForRows = 4;
-// A copy of all rows may take this much.
+// A copy of all rows may take this much. A choice: as much as the activations of a large layer.
 constexpr int64_t kPackedRowsBytes = int64_t{32} << 20;
 // Room for the largest register block of a table of kernels, 12 x 32 in kernels_avx512.cc.
 constexpr int kMaxBlockRows = 16;
 constexpr int kMaxBlockColumns = 32;
-constexpr int kCacheLineFloats = 16;
+constexpr int kCacheLineFloats = 16;  // 64 bytes on x86-64.
 
 enum class Packing { kDirect, kLocal, kShared };
 
