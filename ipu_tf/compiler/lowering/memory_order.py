@@ -80,10 +80,10 @@ def _sources(instruction: Instruction, context: LoweringContext) -> list[Instruc
 def _order(
     instruction: Instruction, sources: Sequence[Instruction], context: LoweringContext
 ) -> RowOrder | None:
-    if instruction.opcode == "dot":
-        return _order_of_product(instruction, context)
-    orders = {_carried(context.orders[one.name], one, instruction) for one in sources}
-    return orders.pop() if len(orders) == 1 else None
+    if instruction.opcode != "dot":
+        orders = {_carried(context.orders[one.name], one, instruction) for one in sources}
+        return orders.pop() if len(orders) == 1 else None
+    return _order_of_product(instruction, context)
 
 
 def _order_of_product(dot: Instruction, context: LoweringContext) -> RowOrder | None:
