@@ -16,6 +16,7 @@ from ipu_tf.compiler import compile
 from ipu_tf.compiler.host_call import call_cycles
 from ipu_tf.profile.report import Report
 from ipu_tf.programs import insights, replanning
+from ipu_tf.programs.batch_search import BatchSearch
 from ipu_tf.programs.calls import call_of
 from ipu_tf.runtime.programs import rebatching
 from tests.zoo import tiny
@@ -104,13 +105,20 @@ def test_tiles_without_io_gain_what_an_estimate_does(program):
 
 
 @pytest.mark.slow
-def test_the_largest_batch_that_fits_gains_most(program):
-    found = by_change(program)["micro_batch"]
+def test_the_batch_that_gains_most_of_those_up_to_the_largest_that_fits(monkeypatch):
+    tried, add = {}, BatchSearch.add
+
+    def remember(search, samples, program):
+        tried[samples] = program
+        add(search, samples, program)
+
+    monkeypatch.setattr(BatchSearch, "add", remember)
+    found = by_change(estimated(insights=True, **IDLE_IO_TILES))["micro_batch"]
     samples = int(found.advice.split()[2])
-    changed = estimated(batch_size=samples, **IDLE_IO_TILES)
-    check(found, changed)
-    assert changed.device.fits
-    assert not estimated(batch_size=2 * samples, **IDLE_IO_TILES).device.fits
+    fitting = {count: program for count, program in tried.items() if program.fits}
+    assert samples == max(fitting, key=lambda count: count / fitting[count].cycles)
+    check(found, estimated(batch_size=samples, **IDLE_IO_TILES))
+    assert not estimated(batch_size=2 * max(fitting), **IDLE_IO_TILES).device.fits
 
 
 def test_longer_loops_gain_what_their_compiled_calls_take(program):
