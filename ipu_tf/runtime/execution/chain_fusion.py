@@ -1,8 +1,8 @@
-"""Fuses chains of element-wise ops of optimizers.
+"""Fuses chains of element-wise ops of optimizers, and of sums over micro-batches.
 
 Each op of such a chain reads and writes a tensor as large as the weights. Fused, a chain is one
-pass. Weights whose gradient is a product are updated where its sums are complete, block by block:
-the gradient is never written.
+pass. Weights, or sums, whose gradient is a product are updated where its sums are complete, block
+by block: the gradient is never written.
 """
 
 from __future__ import annotations
@@ -104,6 +104,29 @@ def fuse_velocity(graph: FusionGraph, op: tf.Operation) -> bool:
     inputs = [weights, velocity, graph.constant(-1.0, op)]
     _replace_by_update(graph, op, weights, "IpuScaledUpdate", inputs)
     return True
+
+
+def fuse_accumulation(graph: FusionGraph, op: tf.Operation) -> bool:
+    """Fuses the assignment of a variable plus a gradient times a scalar; returns whether it is one.
+
+    It has the bits of a step of gradient descent at the rate of the negative scalar.
+
+    Args:
+        graph: The graph.
+        op: An op of type AddV2.
+    """
+    total, scaled = op.inputs
+    use = graph.only_use(op.outputs[0])
+    if use is None or use.op.type != _ASSIGNMENT or total.op.type != "ReadVariableOp":
+        return False
+    if scaled.op.type != "Mul" or not _is_own_step(graph, total, scaled):
+        return False
+    gradient, factor = _with_scalar_last(scaled.op)
+    if factor.shape.rank != 0 or gradient.shape != total.shape:
+        return False
+    rate = graph.create("Neg", op, [factor], T=attributes_of(scaled.op)["T"]).outputs[0]
+    graph.mark_inner([rate])
+    return _fuse_descent(graph, op, total, gradient, rate)
 
 
 def _fuse_descent(

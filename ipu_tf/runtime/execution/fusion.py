@@ -148,6 +148,7 @@ def _fuse_sum(graph: FusionGraph, op: tf.Operation) -> None:
         chain_fusion.fuse_moving_mean,
         chain_fusion.fuse_momentum,
         chain_fusion.fuse_velocity,
+        chain_fusion.fuse_accumulation,
     )
     if not any(rule(graph, op) for rule in rules):
         norm_fusion.fuse_scale_and_shift(graph, op)

@@ -68,6 +68,14 @@ def descent_by_transposed(variables, x, dy, rate):
     variables[0].assign_sub(rate * tf.matmul(x, dy, transpose_b=True))
 
 
+def accumulation(variables, gradient, rate):
+    variables[0].assign_add(gradient * rate)
+
+
+def accumulation_by_product(variables, x, dy, rate):
+    variables[0].assign_add(tf.matmul(x, dy, transpose_a=True) * rate)
+
+
 def momentum(variables, gradient, rate):
     variables[0].assign(-gradient * rate + variables[0] * 0.9)
 
@@ -106,6 +114,8 @@ UPDATE_CASES = [
     (descent_by_product, (100, 90), [(64, 100), (64, 90)], {"IpuMatMulUpdate"}),
     (descent_by_product, (33, 45), [(2100, 33), (2100, 45)], {"IpuMatMulUpdate"}),
     (descent_by_transposed, (70, 41), [(70, 20), (41, 20)], {"IpuMatMulUpdate"}),
+    (accumulation, (5, 7), [(5, 7)], {"IpuScaledUpdate"}),
+    (accumulation_by_product, (100, 90), [(64, 100), (64, 90)], {"IpuMatMulUpdate"}),
     (momentum, (5, 7), [(5, 7)], {"IpuScaledUpdate"}),
     (momentum_by_product, (5, 7), [(3, 5), (3, 7)], {"IpuMatMulUpdate"}),
     (momentum_then_weights, (5, 7), [(5, 7)], {"IpuScaledUpdate"}),
