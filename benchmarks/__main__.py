@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     fit.add_argument("--steps", type=int, default=50, help="per round; a multiple of 50")
     ops = tasks.add_parser("ops", help="tile ops against TensorFlow's, shape by shape")
     ops.add_argument("--only", default="", help="measure the layers with this in their name")
+    ops.add_argument(
+        "--threads", type=int, nargs="+", default=[], help="compare these numbers of threads"
+    )
     keras = tasks.add_parser("keras", help="loops, replicas, accumulation against stock Keras")
     keras.add_argument("--only", default="", help="the cases with this in their name")
     kinds = tasks.add_parser("kinds", help="one network of each kind against stock Keras")
@@ -53,6 +57,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.task != "document" and options.rounds < 1:
         parser.error(f"--rounds must be at least 1. Received: {options.rounds}")
+    cores = len(os.sched_getaffinity(0))
+    if options.task == "ops" and not all(1 <= count <= cores for count in options.threads):
+        parser.error(f"--threads must be from 1 to {cores}. Received: {options.threads}")
     if options.task in ("kinds", "kerases") and options.restarts < 1:
         parser.error(f"--restarts must be at least 1. Received: {options.restarts}")
     if options.task == "mcmc" and options.samples < 1:
@@ -73,7 +80,8 @@ def main(arguments: list[str] | None = None) -> int:
 
         document.update()
         return 0
-    result = importlib.import_module(f"benchmarks.{options.task}").run(options)
+    module = "ops_threads" if options.task == "ops" and options.threads else options.task
+    result = importlib.import_module(f"benchmarks.{module}").run(options)
     text = json.dumps(result, indent=2)
     print(text)
     if options.output is not None:

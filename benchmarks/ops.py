@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,19 @@ def seconds(run: Run, times: int) -> float:
     return (time.perf_counter() - start) / times
 
 
+def times_in_round(runs: Sequence[Run]) -> int:
+    """How often ops run in a round of the slowest of them; traces them first."""
+    for run in runs:
+        seconds(run, 2)  # traces, and lets oneDNN make its primitives
+    slowest = max(seconds(run, 5) for run in runs)
+    return max(1, min(MOST_REPEATS, round(SECONDS_PER_ROUND / slowest)))
+
+
+def keep_in_loops() -> None:
+    """Turns off what would hoist an op out of the measuring loop and leave nothing to measure."""
+    tf.config.optimizer.set_experimental_options({"loop_optimization": False})
+
+
 def measure(layer: Layer, pass_: str, rounds: int) -> dict[str, Any]:
     """Compares the two ops on one pass of one layer.
 
@@ -87,10 +100,7 @@ def measure(layer: Layer, pass_: str, rounds: int) -> dict[str, Any]:
     """
     print(f"{layer.name}, {pass_}", file=sys.stderr)
     runs = {name: repeated(op, pass_, layer, seed=1) for name, op in layer_ops(layer).items()}
-    for run in runs.values():
-        seconds(run, 2)  # traces, and lets oneDNN make its primitives
-    slower = max(seconds(run, 5) for run in runs.values())
-    times = max(1, min(MOST_REPEATS, round(SECONDS_PER_ROUND / slower)))
+    times = times_in_round(list(runs.values()))
     op_seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds):
         order = list(runs) if turn % 2 == 0 else list(runs)[::-1]
@@ -119,21 +129,30 @@ def measure(layer: Layer, pass_: str, rounds: int) -> dict[str, Any]:
     }
 
 
+def layers_named(part: str) -> list[Layer]:
+    """The layers with `part` in their name.
+
+    Raises:
+        ValueError: There are none.
+    """
+    layers = [layer for layer in LAYERS if part in layer.name]
+    if not layers:
+        raise ValueError(
+            f"No layer's name contains {part!r}. "
+            f"The layers: {', '.join(layer.name for layer in LAYERS)}"
+        )
+    return layers
+
+
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measures every chosen layer and pass and returns the result as plain data.
 
     Raises:
         ValueError: No layer's name contains `options.only`.
     """
-    layers = [layer for layer in LAYERS if options.only in layer.name]
-    if not layers:
-        raise ValueError(
-            f"No layer's name contains {options.only!r}. "
-            f"The layers: {', '.join(layer.name for layer in LAYERS)}"
-        )
+    layers = layers_named(options.only)
     common, load = facts(), OtherLoad()
-    # Hoisting the op out of the measuring loop would leave nothing to measure.
-    tf.config.optimizer.set_experimental_options({"loop_optimization": False})
+    keep_in_loops()
     results = [measure(layer, pass_, options.rounds) for layer in layers for pass_ in PASSES]
     medians = {
         pass_: [entry["ratio"]["median"] for entry in results if entry["pass"] == pass_]
