@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../scratch.h"
+#include "../streaming.h"
 #include "gradient_phase.h"
 
 namespace ipu_tf {
@@ -60,6 +61,7 @@ class Sliding {
         RunChunk(lines, a_tap, y_ + image * places_.image + begin * places_.row, end - begin,
                  panels_ * portion / portions, panels_ * (portion + 1) / portions, &pixels);
       }
+      StreamFence();
     });
   }
 
@@ -121,6 +123,7 @@ class Sliding {
     block.relu = epilogue_.relu;
     const float* features[kMaxBlockRows];
     if (epilogue_.relu_output != nullptr) block.features = features;
+    const bool streams = block.columns == kernels_.block_columns && StreamingPays(window_.floats(out_channels_));
     const int64_t blocks = CeilDivide(pixels, kernels_.block_rows);
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t pixel = pixels * i / blocks;
@@ -129,6 +132,7 @@ class Sliding {
       for (int r = 0; r < block.rows; ++r) c[r] = all.c[pixel + r] + column;
       block.a = all.a.data() + pixel;
       block.c = c;
+      block.stream = streams && BeginAtLines(c, block.rows, 0);
       if (block.features != nullptr) FindFeatures(block, features);
       kernels_.indirect(block);
     }

@@ -25,6 +25,8 @@ struct Window {
   int64_t columns() const { return (out_columns - 1) * stride_columns + kernel_columns; }
   // Image rows from the first to the last that `rows` output rows read.
   int64_t reach(int64_t rows) const { return (rows - 1) * stride_rows + (kernel_rows - 1) * dilation_rows + 1; }
+  // Of an output of so many channels.
+  int64_t floats(int64_t out_channels) const { return batch * out_rows * out_columns * out_channels; }
   bool pads_rows() const { return pad_top > 0 || reach(out_rows) > in_rows; }
   bool pads_columns() const { return pad_left > 0 || columns() > in_columns; }
 };

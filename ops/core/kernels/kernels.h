@@ -37,6 +37,9 @@ struct IndirectBlock {
   const float* bias = nullptr;  // Added to every row, from the block's first column on; then a ReLU if `relu`.
   const float* const* features = nullptr;  // Rows of what left the ReLU whose gradient the sums become.
   bool relu = false;
+  // Whether sums that are not added leave the caches as they are written. Then all columns of a panel are there, and
+  // rows of `c` begin at lines of the cache; before other threads read them the writer needs a fence (StreamFence).
+  bool stream = false;
 };
 
 // A stretch of the reduction whose elements lie `a_step` and `ldb` floats apart.

@@ -22,6 +22,7 @@ inline Vector Broadcast(const float* p) { return _mm256_broadcast_ss(p); }
 inline Vector Load(const float* p) { return _mm256_loadu_ps(p); }
 inline Vector Load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
 inline void Store(float* p, Vector v) { _mm256_storeu_ps(p, v); }
+inline void Stream(float* p, Vector v) { _mm256_stream_ps(p, v); }
 // Of a mask by MakeMask, whose first lanes are set. Masked stores are microcode on AMD's processors, each as long as a
 // dozen whole ones.
 inline void Store(float* p, Vector v, Mask m) {

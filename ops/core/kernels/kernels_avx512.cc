@@ -31,6 +31,7 @@ inline Vector Broadcast(const float* p) { return _mm512_set1_ps(*p); }
 inline Vector Load(const float* p) { return _mm512_loadu_ps(p); }
 inline Vector Load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
 inline void Store(float* p, Vector v) { _mm512_storeu_ps(p, v); }
+inline void Stream(float* p, Vector v) { _mm512_stream_ps(p, v); }
 inline void Store(float* p, Vector v, Mask m) { _mm512_mask_storeu_ps(p, m, v); }
 inline Vector MultiplyAdd(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 inline Vector Relu(Vector v) { return _mm512_max_ps(_mm512_setzero_ps(), v); }  // NaN stays.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "../scratch.h"
+#include "../streaming.h"
 
 namespace ipu_tf {
 namespace {
@@ -176,7 +177,9 @@ class Item {
         kernels_(kernels),
         zeros_(zeros),
         offsets_(problem.source->TapOffsets()),
-        pieces_(PiecesOf(problem, blocking.row_packing != Packing::kDirect)) {}
+        pieces_(PiecesOf(problem, blocking.row_packing != Packing::kDirect)),
+        may_stream_(pieces_.size() == 1 && problem.update.weights == nullptr && problem.transposed_step == 0 &&
+                    !problem.skip_outside && StreamingPays(problem.rows * problem.columns)) {}
 
   void Run(int64_t index) {
     chunk_ = index % blocking_.row_chunks;
@@ -191,6 +194,7 @@ class Item {
     } else {
       RunPanelsOuter(panel, panels);
     }
+    if (streams_) StreamFence();
   }
 
  private:
@@ -203,6 +207,7 @@ class Item {
     space_.outside.assign(rows_, 0);
     has_outside_ = false;
     problem_.source->Fill(row, rows_, space_.a.data(), rows_, space_.c.data());
+    streams_ = may_stream_ && BeginAtLines(space_.c.data(), rows_, problem_.column_offset);
     for (int64_t tap = 0; tap < taps; ++tap) {
       const float** a = space_.a.data() + tap * rows_;
       for (int64_t r = 0; r < rows_; ++r) {
@@ -331,7 +336,7 @@ class Item {
       results[r] = space_.c[row + r] + problem_.column_offset + column;
       if (updates) c[r] = sums + r * kMaxBlockColumns;
     }
-    FetchResults(results, rows);
+    if (!streams_) FetchResults(results, rows);
     const bool outside = AnyOutside(row, rows);
     IndirectBlock block;  // Its fields are all set below: clearing it first takes a tenth of a product of short rows.
     block.a_tap_stride = rows_;
@@ -341,6 +346,7 @@ class Item {
     block.rows = rows;
     block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
     block.rounding = problem_.rounding;
+    block.stream = streams_ && block.columns == kernels_.block_columns;
     const int64_t* offsets = outside ? nullptr : offsets_;
     for (size_t i = stage.begin; i < stage.end; ++i) {
       const ReductionPart& part = pieces_[i].part;
@@ -453,6 +459,8 @@ class Item {
   const int64_t* b_tap_ = nullptr;
   int64_t ldb_ = 0;
   const std::vector<Piece> pieces_;
+  const bool may_stream_;
+  bool streams_ = false;
   int64_t chunk_ = 0, rows_ = 0, blocks_ = 0;
   Workspace space_;
 };
