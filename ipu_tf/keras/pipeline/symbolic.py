@@ -96,6 +96,12 @@ def _symbolic_inputs(
 def _of_shapes(graphs: GraphAdapter, shapes: Any, dtype: str) -> Structure:
     if isinstance(shapes, dict):
         return {name: _of_shapes(graphs, shape, dtype) for name, shape in shapes.items()}
-    if all(size is None or isinstance(size, int) for size in shapes):
-        return graphs.fresh_tensor(shapes, dtype)
+    if all(map(_is_size, shapes)):
+        sizes = tuple(None if size is None else int(size) for size in shapes)
+        return graphs.fresh_tensor(sizes, dtype)
     return [_of_shapes(graphs, shape, dtype) for shape in shapes]
+
+
+def _is_size(size: object) -> bool:
+    """Returns whether this is a size of a shape: scripts build models with scalars, too."""
+    return size is None or isinstance(size, int) or getattr(size, "shape", None) == ()

@@ -46,13 +46,15 @@ _COMPILE = inspect.signature(tf_keras.Model.compile)
 
 def _on_ipu(name: str) -> Callable[..., object]:
     """Returns the method of tf_keras of that name with data and model prepared for the IPU."""
+    _, *names = inspect.signature(getattr(tf_keras.Model, name)).parameters
 
     @functools.wraps(getattr(tf_keras.Model, name))
     def call(self: TfKerasHooks, *args: object, **kwargs: object) -> object:
         stock = getattr(super(TfKerasHooks, self), name)
         if not runs_on_ipu(self, made_in_scope=self._made_in_scope):
             return stock(*args, **kwargs)
-        args, kwargs = tuple(map(as_array, args)), _with_arrays(kwargs)
+        args = (*map(_with_arrays, names, args), *args[len(names) :])
+        kwargs = {role: _with_arrays(role, part) for role, part in kwargs.items()}
         prepared = self.ipu_training_loop.prepared(self, name, args, kwargs)
         in_methods = patches.installed(IN_METHODS)
         with stock_iterators_in_scopes(), in_methods, prepared as arguments:
@@ -63,13 +65,13 @@ def _on_ipu(name: str) -> Callable[..., object]:
     return call
 
 
-def _with_arrays(arguments: Mapping[str, object]) -> dict[str, object]:
-    """Returns arguments with arrays for lists of numbers, also in a tuple of validation data."""
-    arrays = {name: as_array(part) for name, part in arguments.items()}
-    validation = arrays.get("validation_data")
-    if isinstance(validation, tuple):
-        arrays["validation_data"] = tuple(map(as_array, validation))
-    return arrays
+def _with_arrays(role: str, argument: object) -> object:
+    """Returns the argument of that name, data with arrays for lists of numbers."""
+    if role in ROLES:
+        return as_array(argument)
+    if role == "validation_data" and isinstance(argument, tuple):
+        return tuple(map(as_array, argument))
+    return argument
 
 
 def _build_for_batch(model: TfKerasHooks, step: str, arguments: Mapping[str, Any]) -> None:

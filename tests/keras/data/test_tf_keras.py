@@ -144,6 +144,16 @@ FORMS = {
             "validation_batch_size": 8,
         },
     ),
+    "list of epochs with validation": (
+        single,
+        lambda: {
+            "x": X,
+            "y": Y,
+            "batch_size": 8,
+            "validation_data": (X[:8], Y[:8]),
+            "validation_freq": [2],
+        },
+    ),
 }
 
 

@@ -344,6 +344,29 @@ def test_a_subclass_with_stages_for_some_of_its_layers_is_not_built():
     assert not model.layers[0].inbound_nodes
 
 
+class TwoInputs(tf_keras.Model):
+    """A subclass of two inputs, each of whose layers is in a stage."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = tf_keras.layers.Dense(3), tf_keras.layers.Dense(2)
+
+    def call(self, inputs):
+        x, y = inputs
+        with PipelineStage(0):
+            x = self.first(x)
+        with PipelineStage(1):
+            return self.last(x + y)
+
+
+def test_sizes_that_are_tensors_build_a_subclass_with_stages():
+    with strategy_of(2).scope():
+        model = TwoInputs()
+        batch = tf.constant(4)
+        model.build([(batch, 5), (batch, 3)])
+    assert [weight.shape for weight in model.weights] == [(5, 3), (3,), (3, 2), (2,)]
+
+
 def test_layers_made_in_a_stage_are_called_there():
     with strategy_of(2).scope():
         inputs = tf_keras.Input((6,))
