@@ -331,6 +331,31 @@ def test_losses_that_a_script_calls_are_means_where_there_is_one_replica(monkeyp
         loss([[1.0]], [[3.0]])
 
 
+class Looked(tf_keras.Model):
+    """Two inputs, of which one holds numbers of rows of a table."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.table = layers.Dense(3), layers.Embedding(7, 3)
+
+    def call(self, inputs):
+        x, rows = inputs
+        self.types = x.dtype, rows.dtype
+        return self.dense(x) + self.table(rows)
+
+
+def test_inputs_build_a_subclass_for_their_shapes_and_types():
+    with strategy_of().scope():
+        model = Looked()
+        model.build([tf_keras.Input((4,)), tf_keras.Input((), dtype="int32")])
+        assert [weight.shape for weight in model.weights] == [(4, 3), (3,), (7, 3)]
+        assert model.types == (tf.float32, tf.int32)
+        x, rows = np.ones((6, 4), np.float32), np.arange(6, dtype=np.int32)
+        model.compile()
+        expected = model((x, rows)).numpy()
+        np.testing.assert_allclose(model.predict([x, rows], batch_size=2), expected, rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_sizes_of_layers_may_be_floats():
     def build():

@@ -16,6 +16,7 @@ from ipu_tf.internals.autograph import autograph
 from ipu_tf.internals.keras import register_mappings_in
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tf_keras import (
+    TfKerasTensor,
     as_array,
     counter_of,
     is_compiled,
@@ -113,11 +114,19 @@ class TfKerasHooks(TrainingHooks, tf_keras.Model):
     def build(self, input_shape: object = None) -> None:
         """Makes the weights for inputs of a shape; see `tf_keras.Model.build`.
 
+        Args:
+            input_shape: As in `tf_keras.Model.build`, or `Input` objects: the model is called on
+                them, so that its inputs have their types.
+
         Raises:
             ValueError: Only some layers of a subclassed model are in `PipelineStage` scopes.
         """
+        parts = tf.nest.flatten(input_shape)
         with tracing_hooks.building():
-            super().build(input_shape)
+            if parts and all(isinstance(part, TfKerasTensor) for part in parts):
+                self(input_shape)
+            else:
+                super().build(input_shape)
         # Within a call, a `build` of the script calls this one.
         if not open_layers() and self.ipu_training_state.may_pipeline(self):
             check_stages_of_built(self)
