@@ -196,6 +196,7 @@ class IPUInfeedQueue:
             return tf.constant(self._queue.number, tf.int32)
 
     def _restart_from(self, variant: tf.Tensor) -> None:
+        library.load().ipu_keep_dataset(dataset=variant)
         self._dataset = tf.data.experimental.from_variant(variant, self.element_spec)
         self._restart()
 

@@ -1,4 +1,5 @@
 // IpuReadDataset: reads a dataset into an infeed, element by element, without TensorFlow's executor around each.
+// IpuKeepDataset: keeps a dataset of a session until the process ends.
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -81,6 +82,28 @@ REGISTER_OP("IpuReadDataset")
     .Doc("Reads a dataset into the pass of an infeed, as far as programs take elements; returns at its end.");
 
 REGISTER_KERNEL_BUILDER(Name("IpuReadDataset").Device(tensorflow::DEVICE_CPU), IpuReadDataset);
+
+// A dataset that is freed deletes its caches and shuffles' seeds from the resources of the session that made it,
+// without a look whether the session still exists. So one that leaves its session is never freed; its tensors are the
+// session's.
+class IpuKeepDataset : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    DatasetBase* dataset = nullptr;
+    OP_REQUIRES_OK(context, tensorflow::data::GetDatasetFromVariantTensor(context->input(0), &dataset));
+    dataset->Ref();
+  }
+};
+
+REGISTER_OP("IpuKeepDataset")
+    .Input("dataset: variant")
+    .SetIsStateful()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); })
+    .Doc("Keeps a dataset until the process ends: one that leaves the session whose resources it uses.");
+
+REGISTER_KERNEL_BUILDER(Name("IpuKeepDataset").Device(tensorflow::DEVICE_CPU), IpuKeepDataset);
 
 }  // namespace
 }  // namespace ipu_tf

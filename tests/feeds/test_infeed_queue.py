@@ -1,6 +1,8 @@
 """`IPUInfeedQueue`: order, restart, end of the data, errors."""
 
 import gc
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -306,3 +308,40 @@ class TestErrors:
             assert isinstance(infeed.initializer, tf.Operation)
             with pytest.raises(ValueError, match="can only be accessed once in graph mode"):
                 infeed.initializer  # noqa: B018
+
+
+_CLOSED_SESSIONS = """
+import gc, sys
+import numpy as np, tensorflow as tf
+from ipu_tf import IPUConfig, ipu_compiler, loops, scopes
+from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
+
+cfg = IPUConfig()
+cfg.auto_select_ipus = 1
+cfg.configure_ipu_system()
+for _ in range(8):
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.from_tensor_slices(np.ones(64, np.float32)).shuffle(8)
+        infeed = IPUInfeedQueue(dataset.batch(4, drop_remainder=True).cache().repeat())
+
+        def program():
+            return loops.repeat(5, lambda s, x: s + tf.reduce_sum(x), [0.0], infeed)
+
+        with scopes.ipu_scope("/device:IPU:0"):
+            run = ipu_compiler.compile(program, [])
+        with tf.compat.v1.Session() as session:
+            session.run(infeed.initializer)
+            assert session.run(run) == [20.0]
+        del infeed, run
+    gc.collect()
+print("ended")
+"""
+
+
+@pytest.mark.slow
+def test_datasets_outlive_the_sessions_that_made_them():
+    # In a process of its own: a dataset that reaches for a session that is gone ends the process.
+    command = [sys.executable, "-c", _CLOSED_SESSIONS]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert result.stdout.endswith("ended\n")
