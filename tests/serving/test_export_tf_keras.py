@@ -1,5 +1,6 @@
 """Models of tf_keras are exported as those of Keras 3 are."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -127,3 +128,37 @@ def test_a_trained_model_and_lookup_layers_are_exported(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
     found = loaded(words=tf.constant([["low", "?"]]))["output_0"]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+class Pair(tf_keras.Model):
+    """A subclass of two inputs, perhaps of two stages."""
+
+    def __init__(self, staged):
+        super().__init__()
+        self.staged, self.first, self.last = staged, layers.Dense(2), layers.Dense(3)
+
+    def stage(self, number):
+        return PipelineStage(number) if self.staged else contextlib.nullcontext()
+
+    def call(self, inputs):
+        a, b = inputs
+        with self.stage(0):
+            x = self.first(a)
+        with self.stage(1):
+            return self.last(x + b)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_subclass_that_was_only_built_is_exported(staged, tmp_path):
+    a, b = X[:2, :3], X[2:4, :2]
+    with strategy_of(2 if staged else 1).scope():
+        model = Pair(staged)
+        size = tf.constant(4)
+        model.build([(size, 3), (size, 2)])
+        model.compile(steps_per_execution=4)
+        on_device = model.export_for_ipu_serving(tmp_path, batch_size=2, output_names="scores")
+        assert [spec.shape for spec in on_device.input_signature] == [(2, 3), (2, 2)]
+        found = on_device(a, b)["scores"]
+    hidden = a @ model.first.kernel.numpy() + b
+    np.testing.assert_allclose(found, hidden @ model.last.kernel.numpy(), rtol=1e-5, atol=1e-6)

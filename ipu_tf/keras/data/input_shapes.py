@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import tensorflow as tf
 from keras import tree
 
-from ipu_tf.internals.structures import Shape
+from ipu_tf.internals.structures import Shape, SpecStructure
 from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 
 Shapes: TypeAlias = Mapping[str, Shape] | Shape
@@ -43,6 +44,20 @@ def with_shapes(
             )
         specs[name] = _sizes_of(shape, inputs[name], batch_size, f"Model '{model.name}', '{name}'")
     return specs
+
+
+def specs_of_shapes(shapes: Any, dtype: str) -> SpecStructure:
+    """Returns specs for the shapes that a model was built for.
+
+    Args:
+        shapes: A shape, or a list or dictionary of shapes; sizes may be scalar tensors.
+        dtype: The type of all inputs.
+    """
+    if isinstance(shapes, dict):
+        return {name: specs_of_shapes(shape, dtype) for name, shape in shapes.items()}
+    if any(isinstance(part, tuple | list | dict | tf.TensorShape) for part in shapes):
+        return [specs_of_shapes(shape, dtype) for shape in shapes]
+    return tf.TensorSpec([None if size is None else int(size) for size in shapes], dtype)
 
 
 def _by_name(model: GraphModel, shapes: Shapes, names: Sequence[str]) -> Mapping[str, Shape]:

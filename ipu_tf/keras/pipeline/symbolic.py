@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.keras.adapters.estimates import estimates_of
-from ipu_tf.keras.adapters.graphs import GraphAdapter, GraphModel, Structure, graphs_of
+from ipu_tf.keras.adapters.graphs import GraphModel, Structure, graphs_of
+from ipu_tf.keras.data.input_shapes import specs_of_shapes
 from ipu_tf.keras.pipeline.inner_calls import fresh, inputs_of
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of_call
 
@@ -85,23 +86,10 @@ def _symbolic_inputs(
             f"Received: model '{model.name}'."
         )
     if "input_shape" in config:
-        return (_of_shapes(graphs, config["input_shape"], model.compute_dtype),), {}
+        specs = specs_of_shapes(config["input_shape"], model.compute_dtype)
+        return (fresh(graphs, specs),), {}
     names = {name: name.removesuffix("_shape") for name in config["shapes_dict"]}
     return (), {
-        names[name]: _of_shapes(graphs, shape, model.compute_dtype)
+        names[name]: fresh(graphs, specs_of_shapes(shape, model.compute_dtype))
         for name, shape in config["shapes_dict"].items()
     }
-
-
-def _of_shapes(graphs: GraphAdapter, shapes: Any, dtype: str) -> Structure:
-    if isinstance(shapes, dict):
-        return {name: _of_shapes(graphs, shape, dtype) for name, shape in shapes.items()}
-    if all(map(_is_size, shapes)):
-        sizes = tuple(None if size is None else int(size) for size in shapes)
-        return graphs.fresh_tensor(sizes, dtype)
-    return [_of_shapes(graphs, shape, dtype) for shape in shapes]
-
-
-def _is_size(size: object) -> bool:
-    """Returns whether this is a size of a shape: scripts build models with scalars, too."""
-    return size is None or isinstance(size, int) or getattr(size, "shape", None) == ()

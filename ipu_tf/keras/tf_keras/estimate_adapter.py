@@ -14,6 +14,7 @@ from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.estimates import estimates_of
 from ipu_tf.keras.adapters.graphs import GraphModel, Structure
 from ipu_tf.keras.adapters.models import adapter_of
+from ipu_tf.keras.data.input_shapes import specs_of_shapes
 
 
 @estimates_of.register(tf_keras.Model)
@@ -37,9 +38,12 @@ class TfKerasEstimate:
 
     @property
     def built_inputs(self) -> SpecStructure:
-        """Specs of the inputs of the first call of the model; None before it is called."""
+        """Specs of the inputs of the first call or the build of the model; None before these."""
         called_with = self.model.save_spec(dynamic_batch=False)
-        return None if called_with is None else called_with[0][0]
+        if called_with is not None:
+            return called_with[0][0]
+        shapes = (self.model.get_build_config() or {}).get("input_shape")
+        return None if shapes is None else specs_of_shapes(shapes, self.model.compute_dtype)
 
     @property
     def last_activation(self) -> str:

@@ -42,13 +42,15 @@ class TfKerasOptimizer:
 
     @property
     def class_that_updates_in_minimize(self) -> str | None:
-        """The class of a script whose own `minimize` updates otherwise."""
-        return own_minimize(self.stock)
+        """The class of a script whose own `minimize` updates otherwise, also below a scale."""
+        return own_minimize(self.stock) or own_minimize(
+            getattr(self.stock, "inner_optimizer", None)
+        )
 
     def scaled(self, loss: tf.Tensor) -> tf.Tensor:
         """Returns the loss to differentiate, in the scope of losses; own code may scale it."""
         is_scaled = hasattr(self.stock, "get_scaled_loss")
-        scales_itself = self.class_that_updates_in_minimize or computes_gradients(self.stock)
+        scales_itself = own_minimize(self.stock) or computes_gradients(self.stock)
         if not is_scaled or scales_itself:
             return loss
         with tf.name_scope(LOSS), work(LOSS):
@@ -75,7 +77,7 @@ class TfKerasOptimizer:
 
     def update(self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]) -> None:
         """Updates weights, by the `minimize` of a script's optimizer if it has one."""
-        if self.class_that_updates_in_minimize is not None:
+        if own_minimize(self.stock) is not None:
             self.stock.minimize(loss, weights, tape=tape)
             return
         pairs = zip(self.gradients(tape, loss, weights), weights, strict=True)

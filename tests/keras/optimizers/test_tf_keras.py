@@ -370,6 +370,25 @@ def test_optimizers_of_scripts_get_a_list_of_pairs():
     assert weight.numpy() == 0.5
 
 
+class OwnMinimize(tf_keras.optimizers.SGD):
+    """An optimizer of a script that updates otherwise than by its gradients."""
+
+    def minimize(self, loss, var_list, tape=None):
+        raise AssertionError
+
+
+@pytest.mark.slow
+def test_a_minimize_of_a_script_is_not_accumulated_below_a_loss_scale():
+    scaled = tf_keras.mixed_precision.LossScaleOptimizer(OwnMinimize(0.1))
+    with training.strategy_of().scope():
+        model = training.functional()
+        model.compile(scaled, "mse", steps_per_execution=2)
+        model.fit(training.X, training.X[:, :3], batch_size=8, verbose=0)  # Stock scales by itself.
+        model.set_gradient_accumulation_options(2)
+        with pytest.raises(ValueError, match="must not override.*Received: OwnMinimize"):
+            model.fit(training.X, training.X[:, :3], batch_size=8, verbose=0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "als"])
 def test_an_optimizer_accumulates_gradients_of_models_of_the_scope(kind):
