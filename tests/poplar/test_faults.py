@@ -235,10 +235,15 @@ def test_ctrl_c_ends_between_compute_sets(programs):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Where tests run in the background, Ctrl-C is ignored, as it would be in what they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
-        assert process.stderr.readline().startswith("running")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == -signal.SIGINT
+        try:
+            assert process.stderr.readline().startswith("running")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == -signal.SIGINT
+        finally:
+            process.kill()
         assert process.stdout.read() == "not flushed"
         error = process.stderr.read()
     assert error == "error: interrupted (Ctrl-C), between two steps of the program.\n"
