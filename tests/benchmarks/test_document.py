@@ -43,6 +43,33 @@ OPS = FACTS | {
         for pass_ in document.PASSES
     ],
 }
+THREADS = FACTS | {
+    "benchmark": "ops_threads",
+    "scaling": {"tile": {"2": 1.75}, "stock": {"2": 1.5}},
+    "results": [
+        {
+            "layer": "cifar10/dense 512->10",
+            "pass": pass_,
+            "scaling": {"tile": {"2": {"median": 1.875}}, "stock": {"2": {"median": 1.625}}},
+        }
+        for pass_ in document.PASSES
+    ],
+}
+KINDS = FACTS | {
+    "benchmark": "kinds",
+    "geometric_mean": 1.375,
+    "results": [
+        {
+            "name": "lstm",
+            "what": "LSTM 128 over 80 steps",
+            "wanted": 1.5,
+            "samples_per_second": {"stock": {"median": 100.0}, "ipu_tf": {"median": 150.0}},
+            "ratio": {"median": 1.5, "min": 1.25, "max": 1.75},
+            "first_step_seconds": {"stock": 2.0, "ipu_tf": 2.25, "within_bounds": True},
+            "peak_bytes": {"stock": 1 << 30, "ipu_tf": 1 << 29, "within_bounds": True},
+        }
+    ],
+}
 KERAS = FACTS | {
     "benchmark": "keras",
     "results": [
@@ -110,8 +137,29 @@ MCMC = FACTS | {
         }
     },
 }
-RESULTS = {"loops": LOOPS, "mcmc": MCMC, "ops": OPS, "fit": FIT, "keras": KERAS, "compile": COMPILE}
-TABLES = ("host", "fit", "ops", "step", "keras", "first step", "compile", "loops", "mcmc")
+RESULTS = {
+    "loops": LOOPS,
+    "mcmc": MCMC,
+    "ops": OPS,
+    "ops_threads": THREADS,
+    "fit": FIT,
+    "keras": KERAS,
+    "kinds": KINDS,
+    "compile": COMPILE,
+}
+TABLES = (
+    "host",
+    "fit",
+    "ops",
+    "threads",
+    "step",
+    "keras",
+    "kinds",
+    "first step",
+    "compile",
+    "loops",
+    "mcmc",
+)
 PAGE = "".join(f"text\n<!-- {name} -->\nold\n<!-- end -->\n" for name in TABLES)
 
 
@@ -145,6 +193,15 @@ def test_loop_compiler_and_first_step_have_their_figures():
     assert "| training step of resnet50, compiled | 3 s | 6 s (XLA:CPU) | 2 |" in page
     assert "| 0.125 s | 12.5 s (SCALE-Sim, 2 of the layers) | at least 100 |" in page
     assert "| 0.25 ms | | |" in page
+
+
+def test_threads_and_kinds_of_networks_have_their_figures():
+    page = document.render(PAGE, RESULTS)
+    assert "| cifar10/dense 512->10 | 1.88 (1.62) | 1.88 (1.62) | 1.88 (1.62) |" in page
+    assert "| **geometric mean of all** | **1.75 (1.50)** | | |" in page
+    expected = "| LSTM 128 over 80 steps | 100 | 150 | **1.5** | 1.25 | 1.75 | 1.5 | 2.25 s (2 s) |"
+    assert f"{expected} 512 MiB (1024 MiB) |" in page
+    assert "| **geometric mean** | | | **1.375** |" in page
 
 
 def test_loops_and_samplers_have_their_figures():

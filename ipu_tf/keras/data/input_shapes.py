@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import tensorflow as tf
 from keras import tree
 
 from ipu_tf.internals.structures import Shape, SpecStructure
 from ipu_tf.keras.adapters.graphs import GraphModel, Structure
+
+ShapeStructure: TypeAlias = (
+    "tf.TensorShape | Sequence[int | tf.Tensor | None] | Sequence[ShapeStructure] "
+    "| dict[str, ShapeStructure]"
+)
+"""The shapes that a model is built for: of its input, or a list or dictionary of shapes."""
 
 Shapes: TypeAlias = Mapping[str, Shape] | Shape
 """Whole shapes of inputs by name, or that of a model's only input; None as the first size stands
@@ -46,18 +52,19 @@ def with_shapes(
     return specs
 
 
-def specs_of_shapes(shapes: Any, dtype: str) -> SpecStructure:
+def specs_of_shapes(shapes: ShapeStructure, dtype: str) -> SpecStructure:
     """Returns specs for the shapes that a model was built for.
 
     Args:
-        shapes: A shape, or a list or dictionary of shapes; sizes may be scalar tensors.
+        shapes: The shapes.
         dtype: The type of all inputs.
     """
     if isinstance(shapes, dict):
         return {name: specs_of_shapes(shape, dtype) for name, shape in shapes.items()}
     if any(isinstance(part, tuple | list | dict | tf.TensorShape) for part in shapes):
         return [specs_of_shapes(shape, dtype) for shape in shapes]
-    return tf.TensorSpec([None if size is None else int(size) for size in shapes], dtype)
+    sizes = cast("Sequence[int | tf.Tensor | None]", shapes)
+    return tf.TensorSpec([None if size is None else int(size) for size in sizes], dtype)
 
 
 def _by_name(model: GraphModel, shapes: Shapes, names: Sequence[str]) -> Mapping[str, Shape]:

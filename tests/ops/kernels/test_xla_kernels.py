@@ -233,7 +233,7 @@ def test_bits_of_segments():
 # They move tensors between replicas, or between host and device, or hold values for the host; XLA
 # has no such state.
 APART = re.compile(
-    r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|check_feed"
+    r"ipu_(keep_)?(replica|infeed|dataset|read_dataset|outfeed|enqueue|dequeue|check_feed"
     r"|check_number|host_kernel|call_application|nonfinite_flag|replay_|rewind)"
 )
 

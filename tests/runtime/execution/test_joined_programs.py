@@ -125,7 +125,7 @@ def unjoined(monkeypatch, fn, operands):
 # A cast, checks, what a second run needs, and what moves tensors between replicas, or between host
 # and device.
 _APART = re.compile(
-    "Ipu(Cast|FloatingPointCheck|IndexCheck|(Keep)?Replica|Infeed|ReadDataset|Outfeed|Enqueue|Dequeue|"
+    "Ipu(Cast|FloatingPointCheck|IndexCheck|(Keep)?Replica|Infeed|(Keep|Read)Dataset|Outfeed|Enqueue|Dequeue|"
     "CheckFeed|CallApplication|CheckNumber|Nonfinite(Flag|Replay)|Rewind|Replay)"
 )
 
