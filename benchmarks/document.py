@@ -25,7 +25,9 @@ NETWORK = (
     "cifar10/dense 1152->512",
     "cifar10/dense 512->10",
 )
-BENCHMARKS = ("fit", "ops", "keras", "compile", "loops", "mcmc")
+BENCHMARKS = ("fit", "ops", "ops_threads", "keras", "kinds", "compile", "loops", "mcmc")
+TASKS = {"ops_threads": "ops --threads 1 2"}
+"""What to ask for where it is not the name of the result."""
 PASSES = ("forward", "input_gradient", "weight_gradient")
 
 END = "<!-- end -->"
@@ -76,6 +78,21 @@ def ops_table(ops: Result) -> str:
     return "\n".join(lines)
 
 
+def threads_table(threads: Result) -> str:
+    """The scaling of both sides for every layer and pass, and their geometric means."""
+    (count,) = threads["scaling"]["tile"]
+    scalings: dict[str, dict[str, str]] = {}
+    for entry in threads["results"]:
+        ours, stock = (entry["scaling"][side][count]["median"] for side in ("tile", "stock"))
+        scalings.setdefault(entry["layer"], {})[entry["pass"]] = f"{ours:.2f} ({stock:.2f})"
+    lines = ["| layer | forward | input gradient | weight gradient |", "|---|---|---|---|"]
+    for layer, by_pass in scalings.items():
+        lines.append(f"| {layer} | " + " | ".join(by_pass[p] for p in PASSES) + " |")
+    ours, stock = (threads["scaling"][side][count] for side in ("tile", "stock"))
+    lines.append(f"| **geometric mean of all** | **{ours:.2f} ({stock:.2f})** | | |")
+    return "\n".join(lines)
+
+
 def step_table(ops: Result, fit: Result) -> str:
     """The time of a step of the fastest round: the layers' tile ops, and the rest."""
     times = {
@@ -109,6 +126,25 @@ def keras_table(keras: Result) -> str:
             f"| {case['what']} | {speed['stock']['median']:g} | {speed['ipu_tf']['median']:g} | "
             f"**{ratio['median']:g}** | {ratio['of_fastest_rounds']:g} | {case['wanted']:g} |"
         )
+    return "\n".join(lines)
+
+
+def kinds_table(kinds: Result) -> str:
+    """Samples per second of both engines for each kind of network, first steps and memory."""
+    lines = [
+        "| network | stock | ipu_tf | ratio: median | min | max | wanted | first step | memory |",
+        "|---" * 9 + "|",
+    ]
+    for network in kinds["results"]:
+        speed, ratio = network["samples_per_second"], network["ratio"]
+        first, peak = network["first_step_seconds"], network["peak_bytes"]
+        lines.append(
+            f"| {network['what']} | {speed['stock']['median']:g} | {speed['ipu_tf']['median']:g} | "
+            f"**{ratio['median']:g}** | {ratio['min']:g} | {ratio['max']:g} | "
+            f"{network['wanted']:g} | {first['ipu_tf']:g} s ({first['stock']:g} s) | "
+            f"{peak['ipu_tf'] / 2**20:.0f} MiB ({peak['stock'] / 2**20:.0f} MiB) |"
+        )
+    lines.append(f"| **geometric mean** | | | **{kinds['geometric_mean']:g}** | | | 1.3 | | |")
     return "\n".join(lines)
 
 
@@ -204,13 +240,15 @@ def render(page: str, results: dict[str, Result]) -> str:
     Raises:
         ValueError: The page lacks the markers of a table.
     """
-    fit, ops, keras, compiled, loops, mcmc = (results[name] for name in BENCHMARKS)
+    fit, ops, threads, keras, kinds, compiled, loops, mcmc = (results[name] for name in BENCHMARKS)
     tables = {
-        "host": host(fit, ops, keras, compiled, loops, mcmc),
+        "host": host(fit, ops, threads, keras, kinds, compiled, loops, mcmc),
         "fit": fit_table(fit),
         "ops": ops_table(ops),
+        "threads": threads_table(threads),
         "step": step_table(ops, fit),
         "keras": keras_table(keras),
+        "kinds": kinds_table(kinds),
         "first step": first_step_table(keras),
         "compile": compile_table(compiled),
         "loops": loops_table(loops),
@@ -235,7 +273,8 @@ def load(name: str) -> Result:
     path = RESULTS / f"{name}.json"
     if not path.exists():
         raise FileNotFoundError(
-            f"There is no {path}. Measure it: python -m benchmarks {name} --output {path}"
+            f"There is no {path}. Measure it: python -m benchmarks {TASKS.get(name, name)} "
+            f"--output {path}"
         )
     result: Result = json.loads(path.read_text())
     return result

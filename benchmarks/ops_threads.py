@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             measure(workers, layer, pass_, options.rounds) for layer in layers for pass_ in PASSES
         ]
     return {
-        "benchmark": "ops",
+        "benchmark": "ops_threads",
         "what": "stock time / tile time, and time with the fewest threads / time, float32",
         **common,
         "cores_used_by_others": load.cores(),
