@@ -311,7 +311,7 @@ class TestErrors:
 
 
 _CLOSED_SESSIONS = """
-import gc, sys
+import gc
 import numpy as np, tensorflow as tf
 from ipu_tf import IPUConfig, ipu_compiler, loops, scopes
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue

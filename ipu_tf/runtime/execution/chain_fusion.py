@@ -72,8 +72,7 @@ def fuse_momentum(graph: FusionGraph, op: tf.Operation) -> bool:
         op: An op of type AddV2.
     """
     step, velocity = op.inputs
-    use = graph.only_use(op.outputs[0])
-    if use is None or use.op.type != _ASSIGNMENT or not _is_own_step(graph, velocity, step):
+    if not _is_assigned(graph, op) or not _is_own_step(graph, velocity, step):
         return False
     if step.op.type != "Mul":
         return False
@@ -94,8 +93,7 @@ def fuse_velocity(graph: FusionGraph, op: tf.Operation) -> bool:
         op: An op of type AddV2.
     """
     weights, velocity = op.inputs
-    use = graph.only_use(op.outputs[0])
-    if use is None or use.op.type != _ASSIGNMENT or velocity.op.type != "ReadVariableOp":
+    if not _is_assigned(graph, op) or velocity.op.type != "ReadVariableOp":
         return False
     if weights.dtype != tf.float32 or weights.shape.rank == 0:
         return False
@@ -116,8 +114,7 @@ def fuse_accumulation(graph: FusionGraph, op: tf.Operation) -> bool:
         op: An op of type AddV2.
     """
     total, scaled = op.inputs
-    use = graph.only_use(op.outputs[0])
-    if use is None or use.op.type != _ASSIGNMENT or total.op.type != "ReadVariableOp":
+    if not _is_assigned(graph, op) or total.op.type != "ReadVariableOp":
         return False
     if scaled.op.type != "Mul" or not _is_own_step(graph, total, scaled):
         return False
@@ -183,9 +180,8 @@ def fuse_moving_mean(graph: FusionGraph, op: tf.Operation) -> bool:
         op: An op of type AddV2.
     """
     mean, step = op.inputs
-    use = graph.only_use(op.outputs[0])
     difference = step.op
-    if use is None or use.op.type != _ASSIGNMENT or not _is_own_step(graph, mean, step):
+    if not _is_assigned(graph, op) or not _is_own_step(graph, mean, step):
         return False
     if difference.type != "IpuScaledDifference" or difference.inputs[1] is not mean:
         return False
@@ -194,6 +190,12 @@ def fuse_moving_mean(graph: FusionGraph, op: tf.Operation) -> bool:
         [op.outputs[0]], "IpuScaledDifference", op, difference.inputs, square=square, add=add
     )
     return True
+
+
+def _is_assigned(graph: FusionGraph, op: tf.Operation) -> bool:
+    """Returns whether an assignment is the only reader of an op."""
+    use = graph.only_use(op.outputs[0])
+    return use is not None and use.op.type == _ASSIGNMENT
 
 
 def _is_own_step(graph: FusionGraph, variable: tf.Tensor, step: tf.Tensor) -> bool:

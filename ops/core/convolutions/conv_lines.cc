@@ -14,7 +14,6 @@ constexpr int64_t kMostFilterChannels = 512;  // Beyond, pixels lie so far apart
 constexpr int64_t kChunkPixels = 192;  // Output pixels of a work item's inner loops, with their input in the cache.
 constexpr int64_t kItemsPerThread = 4;
 constexpr int kMaxBlockRows = 16;
-constexpr int kLineFloats = 16;  // Of a line of the cache.
 
 // Where the output pixels of a window lie: floats from one to the next, in each direction.
 struct Places {
@@ -142,7 +141,7 @@ class Sliding {
   void FindFeatures(const IndirectBlock& block, const float** features) const {
     for (int r = 0; r < block.rows; ++r) {
       features[r] = epilogue_.relu_output + (block.c[r] - y_);
-      for (int column = 0; column < block.columns; column += kLineFloats) __builtin_prefetch(features[r] + column);
+      for (int column = 0; column < block.columns; column += kCacheLineFloats) __builtin_prefetch(features[r] + column);
     }
   }
 

@@ -46,7 +46,6 @@ constexpr int64_t kPackedRowsBytes = int64_t{32} << 20;
 // Room for the largest register block of a table of kernels, 12 x 32 in kernels_avx512.cc.
 constexpr int kMaxBlockRows = 16;
 constexpr int kMaxBlockColumns = 32;
-constexpr int kCacheLineFloats = 16;  // 64 bytes on x86-64.
 
 enum class Packing { kDirect, kLocal, kShared };
 
