@@ -43,17 +43,19 @@ def ranked_cycles(shape: OpShape, plans: Candidates, target: Target) -> Counts:
 
 def arrival_cycles(shape: OpShape, plans: Candidates, target: Target) -> Counts:
     """Returns the cycles in which tiles receive and put together operands that lie elsewhere."""
-    units = {name: _unit(name, shape, plans) for name in shape.extents}
+    whole = shape.operands(shape.extents)
+    pieces = shape.pieces(lambda name: _unit(name, shape, plans))
+    operands = (
+        ("left", whole.left, shape.left_shared_by),
+        ("right", whole.right, shape.right_shared_by),
+    )
     cycles = as_counts(0)
-    for side, piece in zip(("left", "right"), shape.pieces(units), strict=True):
+    for (side, elements, shared_by), piece in zip(operands, pieces, strict=True):
         if piece is None:
             continue
-        readers = plans.tile_parts(
-            shape.left_shared_by if side == "left" else shape.right_shared_by
-        )
-        held_bytes = _spread_bytes(shape, plans, side)
-        piece_bytes = as_counts(piece) * DTYPE_BYTES[shape.dtype]
-        stays = is_viewed(shape, readers) & (piece_bytes % _WORD_BYTES == 0)
+        held_bytes = _spread_bytes(shape, plans, side, elements)
+        piece_bytes = piece * DTYPE_BYTES[shape.dtype]
+        stays = is_viewed(shape, plans.tile_parts(shared_by)) & (piece_bytes % _WORD_BYTES == 0)
         packing = np.where(stays, 0, rearranged_cycles(held_bytes, piece_bytes))
         cycles = cycles + ceil_div(held_bytes, target.exchange_bytes_per_cycle) + packing
     return cycles
@@ -73,24 +75,31 @@ def is_viewed(shape: OpShape, readers: Count) -> NDArray[np.bool_]:
     return np.asarray(has_few_readers & (shape.pass_ != "filter_gradient"))
 
 
-def _unit(name: str, shape: OpShape, plans: Candidates) -> Counts:
+def _unit(name: str, shape: OpShape, plans: Candidates) -> Count:
     """Returns the elements of which all borders of plans along an extent are multiples."""
     parts = plans.splits[name]
     grain = cut_grains(name, shape, plans.method, plans.grain, parts)
     return cut_unit(shape.extents[name], parts, grain)
 
 
-def _spread_bytes(shape: OpShape, plans: Candidates, side: str) -> Counts:
-    """Returns the bytes of an operand on the tiles of a plan among which it is spread."""
+def _spread_bytes(shape: OpShape, plans: Candidates, side: str, elements: Count) -> Counts:
+    """Returns the bytes of an operand on the tiles of a plan among which it is spread.
+
+    Args:
+        shape: The op.
+        plans: The plans.
+        side: "left" or "right".
+        elements: Elements of the whole operand.
+    """
     shared_by = shape.left_shared_by if side == "left" else shape.right_shared_by
-    whole = shape.operands(shape.extents)
-    elements = np.asarray(float(whole.left if side == "left" else whole.right))
+    share = np.asarray(float(elements))
     blocks: Count = 1
     for name, extent in shape.extents.items():
-        parts = plans.tile_parts((name,))
-        if name not in shared_by and (side == "right" or not name.startswith("kernel")):
-            elements = elements * ceil_div(extent, parts) / extent
+        is_cut = extent > 1 and (side == "right" or not name.startswith("kernel"))
+        if is_cut and name not in shared_by:
+            parts = plans.tile_parts((name,))
+            share = share * ceil_div(extent, parts) / extent
             blocks = blocks * parts
-    block_bytes = as_counts(np.ceil(elements)) * DTYPE_BYTES[shape.dtype]
+    block_bytes = as_counts(np.ceil(share)) * DTYPE_BYTES[shape.dtype]
     spread = np.clip(ceil_div(block_bytes, LEAST_PIECE_BYTES[side]), 1, plans.tiles // blocks)
     return as_counts(ceil_div(block_bytes, spread))

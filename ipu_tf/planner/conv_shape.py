@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -195,13 +196,13 @@ class ConvShape:
             return ("in_channels", "kernel_rows", "kernel_columns")
         return ("batch", "field_rows", "field_columns")
 
-    def pieces(self, units: Block) -> tuple[Count | None, Count | None]:
+    def pieces(self, unit: Callable[[str], Count]) -> tuple[Count | None, Count | None]:
         """Returns the elements of inputs that lie side by side on other tiles and on a plan's.
 
         They are all features of a pixel, which tiles hold in whole vectors. The filter of a forward
         pass is None: its variable lies as the plan wants it.
         """
-        del units
+        del unit
         left, right = self.channels, self.in_channels + self.out_channels - self.channels
         if self.pass_ == "forward":
             return self.groups * left, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ipu_tf.machine.contractions import ContractionWork
@@ -125,12 +126,12 @@ class MatMulShape:
         del block
         return 1, 1.0
 
-    def pieces(self, units: Block) -> tuple[Count | None, Count | None]:
+    def pieces(self, unit: Callable[[str], Count]) -> tuple[Count | None, Count | None]:
         """Returns the elements of inputs that lie side by side on other tiles and on a plan's.
 
         Nothing is known of the program: the right input may be a gradient.
         """
-        return units["reduction"], units["columns"]
+        return unit("reduction"), unit("columns")
 
     def operands(self, block: Block) -> Operands:
         """Returns the elements that a tile holds for a block."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
+from typing import overload
 
 import numpy as np
 
-from ipu_tf.machine.cost import Count, Counts, as_counts, ceil_div
+from ipu_tf.machine.cost import Count, as_counts, ceil_div
 
 
 def partition(n: int, parts: int, grain: int = 1) -> tuple[tuple[int, int], ...]:
@@ -42,15 +44,35 @@ def largest_part(n: Count, parts: Count, grain: int = 1) -> Count:
 
     Works on integers and on arrays. It may exceed the exact largest part by less than a grain.
     """
-    size = ceil_div(ceil_div(n, grain), parts) * grain
-    return size - (size > n) * (size - n)
+    grains = n if grain == 1 else ceil_div(n, grain)
+    size = ceil_div(grains, parts) * grain
+    if isinstance(size, int) and isinstance(n, int):
+        return min(size, n)
+    return np.asarray(np.minimum(size, n))
 
 
-def cut_unit(n: int, parts: Count, grain: Count = 1) -> Counts:
+def largest_part_elements(n: int, parts: int, grain: int = 1) -> int:
+    """Returns the size of the largest part, to the element."""
+    units = ceil_div(n, grain)
+    size = ceil_div(units, parts) * grain
+    # The last part is one of the largest, and the one that may end early.
+    is_largest_alone = parts == 1 or units % parts == 1
+    return size - (units * grain - n) if is_largest_alone else size
+
+
+@overload
+def cut_unit(n: int, parts: int, grain: int = 1) -> int: ...
+@overload
+def cut_unit(n: int, parts: Count, grain: Count = 1) -> Count: ...
+def cut_unit(n: int, parts: Count, grain: Count = 1) -> Count:
     """Returns a number of which the extent and all borders between parts are multiples.
 
     It is the largest one where single elements may be cut. Works on integers and on arrays.
     """
-    units = as_counts(ceil_div(n, grain))
-    together = np.where(units % parts == 0, units // parts, 1)
-    return np.asarray(np.gcd(np.where(as_counts(parts) == 1, n, together * grain), n))
+    if isinstance(parts, int) and isinstance(grain, int):
+        units = ceil_div(n, grain)
+        together = 1 if units % parts else units // parts
+        return n if parts == 1 else math.gcd(together * grain, n)
+    size, rest = np.divmod(ceil_div(n, grain), parts)
+    whole_parts = np.where(rest == 0, size, 1)
+    return np.asarray(np.gcd(np.where(as_counts(parts) == 1, n, whole_parts * grain), n))

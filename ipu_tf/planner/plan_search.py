@@ -207,7 +207,13 @@ def _first(*keys: NDArray[np.int64]) -> int:
     The last keys favour plans that split the outermost extents the most, which leaves blocks of
     long contiguous rows.
     """
-    return int(np.lexsort(keys[::-1])[0])
+    best = np.arange(len(keys[0]))
+    for key in keys:
+        if len(best) == 1:
+            break
+        values = key[best]
+        best = best[values == values.min()]
+    return int(best[0])
 
 
 def _smallest(values: NDArray[np.int64], count: int) -> NDArray[np.intp]:

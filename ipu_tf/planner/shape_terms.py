@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -86,10 +86,13 @@ class PlannedShape(Protocol):
     def halo(self, block: Block) -> tuple[int, float]:
         """Returns how many blocks of the left input one block reads, and their elements."""
 
-    def pieces(self, units: Block) -> tuple[Count | None, Count | None]:
+    def pieces(self, unit: Callable[[str], Count]) -> tuple[Count | None, Count | None]:
         """Returns the elements of inputs that lie side by side on other tiles and on a plan's.
 
         None for an input that needs not come from other tiles.
+
+        Args:
+            unit: Returns the elements of which a plan's borders along an extent are multiples.
         """
 
     def operands(self, block: Block) -> Operands:

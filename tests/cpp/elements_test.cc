@@ -9,6 +9,7 @@
 #include "../../ops/core/elements/pool.h"
 #include "../../ops/core/elements/rounding.h"
 #include "../../ops/core/elements/softmax.h"
+#include "../../ops/core/elements/tree_sum.h"
 #include "../../ops/core/products/epilogue.h"
 #include "check.h"
 #include "reference.h"
@@ -429,6 +430,31 @@ TEST(GaussianErrorLinearUnitsAreThoseOfTheLibrary) {
       GeluGradient(x.data(), dy.data(), approximate, dx.data(), static_cast<int64_t>(x.size()), *kernels, Parallel{});
       CHECK_CLOSE(y, wanted_y, near);
       CHECK_CLOSE(dx, wanted_dx, near);
+    }
+  }
+}
+
+TEST(TreeSumAddsNeighbours) {
+  for (const int64_t count : {int64_t{1}, int64_t{1000}, int64_t{70001}}) {
+    std::vector<std::vector<float>> values;
+    std::vector<const float*> summands;
+    for (int n = 1; n <= 13; ++n) {
+      values.push_back(Numbers(count, 20 + n));
+      for (float& value : values.back()) value *= std::ldexp(1.0f, 3 * (n % 5));
+      summands.push_back(values.back().data());
+      std::vector<std::vector<float>> nodes = values;
+      while (nodes.size() > 1) {
+        std::vector<std::vector<float>> sums;
+        for (size_t left = 0; left < nodes.size(); left += 2) {
+          sums.push_back(nodes[left]);
+          if (left + 1 == nodes.size()) continue;
+          for (int64_t i = 0; i < count; ++i) sums.back()[i] += nodes[left + 1][i];
+        }
+        nodes = sums;
+      }
+      std::vector<float> y(count);
+      TreeSum(summands, y.data(), count, ThreadedParallel(2));
+      CHECK_SAME(y, nodes[0]);
     }
   }
 }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ipu_tf.machine import target
 from ipu_tf.planner.candidates import Candidates
-from ipu_tf.planner.partition import cut_unit, largest_part
+from ipu_tf.planner.partition import cut_unit, largest_part, largest_part_elements
 from ipu_tf.planner.plan import (
     ConvPlan,
     ConvShape,
@@ -65,13 +65,14 @@ def test_largest_part_bounds_every_part_to_a_grain(case):
     n, parts, grain = case
     largest = max(end - begin for begin, end in partition(n, parts, grain))
     assert largest <= largest_part(n, parts, grain) < largest + grain
+    assert largest_part_elements(n, parts, grain) == largest
     assert largest_part(np.array([n]), np.array([parts]), grain) == largest_part(n, parts, grain)
 
 
 @given(splittable())
 def test_all_borders_are_multiples_of_the_unit_of_a_cut(case):
     n, parts, grain = case
-    unit = int(cut_unit(n, parts, grain))
+    unit = cut_unit(n, parts, grain)
     assert all(end % unit == 0 for _, end in partition(n, parts, grain))
     assert cut_unit(n, np.array([parts]), grain) == [unit]
     if grain == 1:

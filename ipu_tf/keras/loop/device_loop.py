@@ -15,6 +15,7 @@ from keras import tree
 
 from ipu_tf.feeds import shared_programs
 from ipu_tf.internals.structures import SpecStructure, TensorStructure
+from ipu_tf.keras.replication import accumulation
 from ipu_tf.keras.replication.instance_batches import of_whole_group
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps.device_function import Step
@@ -28,6 +29,10 @@ Publish = Callable[[TensorStructure], None]
 
 Carry = tuple[tf.TensorArray, ...]
 
+_Carry = tuple[Carry, accumulation.Carry]
+"""The results of steps, and the sums of gradients."""
+
+_CarryT = TypeVar("_CarryT")
 _ResultT = TypeVar("_ResultT")
 
 
@@ -60,6 +65,11 @@ class DeviceLoop:
         self._training = training
         self._replicas = replicas
         self._micro_batches = micro_batches
+
+    @property
+    def trained_replicas(self) -> int:
+        """Number of replicas whose gradients it sums, 1 if it does not train."""
+        return 1 if self._training is None else self._replicas.total
 
     def concrete_step(self, batch_spec: SpecStructure) -> tf.types.experimental.ConcreteFunction:
         """Returns the traced step.
@@ -107,17 +117,19 @@ class DeviceLoop:
         updates = steps // self._micro_batches
 
         def update(index: tf.Tensor, carry: Carry) -> Carry:
+            sums: accumulation.Carry = ()
             if self._training is not None:
                 self._training.reset()
-            carry = repeat(
+                sums = self._training.accumulator.empty()
+            carry, sums = repeat(
                 self._micro_batches,
                 lambda k, inner: self._global_step(
                     index * self._micro_batches + k, k, read, outfeed, inner
                 ),
-                carry,
+                (carry, sums),
             )
             if self._update is not None:
-                self._update()
+                self._update(sums)
             return carry
 
         carry = repeat(updates, update, outfeed.empty())
@@ -133,32 +145,37 @@ class DeviceLoop:
         return tree.map_structure(lambda spec: tf.TensorSpec(spec.shape[1:], spec.dtype), results)
 
     def _global_step(
-        self, step: tf.Tensor, micro_batch: tf.Tensor, read: Read, outfeed: _Outfeed, carry: Carry
-    ) -> Carry:
+        self, step: tf.Tensor, micro_batch: tf.Tensor, read: Read, outfeed: _Outfeed, carry: _Carry
+    ) -> _Carry:
         """Runs one step on every replica."""
         batches = read(step)
         if self._replicas.span > 1:
             batches = of_whole_group(batches, self._replicas, name="a step")
         first = step * self._replicas.local
+        results, sums = carry
         if self._training is None:
-            return repeat(
+            results = repeat(
                 self._replicas.count,
                 lambda replica, inner: outfeed.write(
                     inner, first + replica, self._on_replica(batches, replica)
                 ),
-                carry,
+                results,
             )
-        group = self._replicas.group
-        return repeat(
-            self._replicas.groups,
-            lambda index, inner: outfeed.write_group(
-                inner,
-                first + index * group,
+            return results, sums
+        accumulator, size = self._training.accumulator, self._replicas.group
+
+        def on_group(group: tf.Tensor, carry: _Carry) -> _Carry:
+            results, sums = carry
+            accumulator.begin(sums, group)
+            results = outfeed.write_group(
+                results,
+                first + group * size,
                 self._own_members,
-                self._on_group(batches, index, micro_batch),
-            ),
-            carry,
-        )
+                self._on_group(batches, group, micro_batch),
+            )
+            return results, accumulator.end(sums, group)
+
+        return repeat(self._replicas.groups, on_group, carry)
 
     @property
     def _own_members(self) -> range:
@@ -243,8 +260,8 @@ class _Outfeed:
 
 
 def repeat(
-    times: int | tf.Tensor, body: Callable[[tf.Tensor, Carry], Carry], carry: Carry
-) -> Carry:
+    times: int | tf.Tensor, body: Callable[[tf.Tensor, _CarryT], _CarryT], carry: _CarryT
+) -> _CarryT:
     """Returns `carry` after `times` applications of `body(index, carry)`."""
     if isinstance(times, int) and times == 1:
         return body(tf.constant(0), carry)

@@ -136,7 +136,9 @@ class ExecutionFunction:
         key = str(spec)
         if key not in self._choices:
             self._choices[key] = jitting.EngineChoice(
-                self._loop.concrete_step(spec), at_once=self._jits_at_once()
+                self._loop.concrete_step(spec),
+                replicas=self._loop.trained_replicas,
+                at_once=self._jits_at_once(),
             )
         return self._choices[key].runs_jitted(steps)
 

@@ -93,10 +93,8 @@ JITTED_OPS = _TILE_OPS | _DROPOUT | _STRUCTURE | _UPDATES | _ELEMENT_WISE | _RED
 """Types of the ops of a step that XLA compiles at least as well as the graph executor runs it."""
 
 SCATTERED_UPDATES = frozenset({"ResourceScatterAdd", "ResourceScatterUpdate"})
-"""Types of ops that XLA compiles only where the model asks for it. Those of replicas, of one row
-each, take less time then, but XLA rounds otherwise than the graph executor, in which the instances
-of a job run: the bits of replicas shall not depend on the number of instances. Those of the rows
-of a table take more time."""
+"""Types of ops that XLA compiles only where the model asks for it. Those of the states of replicas,
+of one row each, take less time then, those of the rows of a table more."""
 
 MAX_JITTED_BYTES = 128 << 20
 """XLA keeps a second copy of a step's variables while its loop runs. Above this size the memory is
@@ -117,11 +115,16 @@ class EngineChoice:
 
     Args:
         step: The concrete function of the step.
+        replicas: Number of replicas that take turns.
         at_once: Whether the model asks for it: then loops of few steps are compiled, too.
     """
 
     def __init__(
-        self, step: tf.types.experimental.ConcreteFunction, *, at_once: bool = False
+        self,
+        step: tf.types.experimental.ConcreteFunction,
+        *,
+        replicas: int = 1,
+        at_once: bool = False,
     ) -> None:
         name = step.name
         self._name = name.decode() if isinstance(name, bytes) else name
@@ -129,6 +132,9 @@ class EngineChoice:
         self._against = _reason_against(
             step, operations, JITTED_OPS | SCATTERED_UPDATES if at_once else JITTED_OPS
         )
+        if replicas > 1 and not at_once:
+            # XLA rounds otherwise than the graph executor, in which the instances of a job run.
+            self._against = self._against or "there the bits of replicas do not depend on instances"
         self._break_even_steps = (
             0 if at_once else JITTED_STEPS + STEPS_PER_OPERATION * operations.total()
         )

@@ -11,9 +11,13 @@ import tensorflow as tf
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.internals.structures import Gradient
 from ipu_tf.keras.options import GradientAccumulationOptions
-from ipu_tf.keras.replication.instance_sums import over_instances, tree_sum
+from ipu_tf.keras.replication.instance_sums import over_instances
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.ops import grad_util_ops
+from ipu_tf.ops.kernels import library
+
+Carry: TypeAlias = tuple[tf.TensorArray, ...]
+"""The sums of all groups of a process, one array for each variable; () of a single group."""
 
 _Present: TypeAlias = tf.Tensor | tf.IndexedSlices
 
@@ -23,8 +27,8 @@ class GradientAccumulator:
 
     The reduction method applies to the micro-batches of one replica; replicas are summed, unless
     `experimental_normalize_gradients` divides by their number. Each replica, or group of replicas
-    that runs as one batch, has sums of its own, and a balanced tree sums these. Where the bits are
-    the same, neighbours, or all replicas of a process, share one sum.
+    that runs as one batch, has sums of its own, and a balanced tree sums these. Groups take turns:
+    the variables hold the sums of the one that runs, and those of all are a `Carry` of the loops.
 
     Args:
         variables: The trainable variables.
@@ -48,16 +52,12 @@ class GradientAccumulator:
         self._name = name
         self.program = ""
         self._factor = options.scale(replicas.total)
-        self._sharing = _groups_of_a_sum(options.steps_per_replica, replicas)
-        sums = -(-replicas.groups // self._sharing)
-        self._are_apart = sums > 1
-        sum_axis = [sums] if self._are_apart else []
+        self._are_apart = replicas.groups > 1
+        self._are_added = options.steps_per_replica > 1
         self._sums = [
             tf.Variable(
                 # A function, so that an estimate makes the sums without their values.
-                functools.partial(
-                    tf.zeros, [*sum_axis, *variable.shape], options.dtype_of(variable)
-                ),
+                functools.partial(tf.zeros, variable.shape, options.dtype_of(variable)),
                 trainable=False,
                 # Not the variable's own name: reports count that as work of the variable's layer.
                 name=f"{variable.name.rpartition(':')[0] or variable.name}_gradient_accumulator",
@@ -68,102 +68,120 @@ class GradientAccumulator:
 
     @property
     def sums(self) -> tuple[tf.Variable, ...]:
-        """The sums, one for each variable, with a first axis where not all replicas share one."""
+        """The sums of the group that runs, one for each variable."""
         return tuple(self._sums)
 
+    def empty(self) -> Carry:
+        """Returns the sums of all groups before the first micro-batch."""
+        if not self._are_apart:
+            return ()
+        # Elements that were not written yet are read as zeros.
+        return tuple(
+            tf.TensorArray(total.dtype, size=self._replicas.groups, element_shape=total.shape)
+            for total in self._sums
+        )
+
     def reset(self) -> None:
-        """Sets the sums to zero."""
+        """Sets the sums of a single group to zero."""
+        if self._are_apart or not self._are_added:
+            return
         for total in self._sums:
             total.assign(tf.zeros_like(total))
 
-    def add(self, gradients: Sequence[Gradient], step: tf.Tensor, group: tf.Tensor) -> None:
+    def begin(self, carry: Carry, group: tf.Tensor) -> None:
+        """Sets the variables to the sums of a group.
+
+        Args:
+            carry: The sums of all groups.
+            group: int32 scalar, number of the group in this process.
+        """
+        if not self._are_apart or not self._are_added:
+            return
+        for total, values in zip(self._sums, carry, strict=True):
+            total.assign(values.read(group))
+
+    def end(self, carry: Carry, group: tf.Tensor) -> Carry:
+        """Returns a carry that has the variables as the sums of a group.
+
+        Args:
+            carry: The sums of all groups.
+            group: int32 scalar, number of the group in this process.
+        """
+        if not self._are_apart:
+            return carry
+        return tuple(
+            values.write(group, tf.convert_to_tensor(total))
+            for total, values in zip(self._sums, carry, strict=True)
+        )
+
+    def add(self, gradients: Sequence[Gradient], step: tf.Tensor) -> None:
         """Adds the gradients of one micro-batch.
 
         Args:
             gradients: One for each variable, None if the loss does not depend on the variable.
             step: int32 scalar, number of the micro-batch within its replica's update, from 0.
-            group: int32 scalar, number of the replica or of its group in this process.
         """
-        row = group // self._sharing if self._are_apart else group
         for index, (total, gradient) in enumerate(zip(self._sums, gradients, strict=True)):
             if gradient is None:
                 continue
             self._present[index] = True
-            self._add(total, gradient, step, row)
+            self._add(total, gradient, step)
 
-    def join(self) -> None:
-        """Sums the sums of all replicas, those of other instances as well.
+    def join(self, carry: Carry) -> None:
+        """Sets the variables to the sums of all replicas, those of other instances as well.
 
         It runs on the host, between the programs that add and the one that takes the gradients.
+
+        Args:
+            carry: The sums of all groups of this process.
         """
         here = self._replicas
         are_several = here.total > here.count
         if not self._are_apart and not are_several:
             return
-        totals = [
-            total for total, present in zip(self._sums, self._present, strict=True) if present
-        ]
-        # float16 values are added up in float32 and rounded once.
-        values = [tf.cast(total, tf.float32) for total in totals]
+        present = [index for index, present in enumerate(self._present) if present]
         if not are_several:
-            sums = [tree_sum(value) for value in values]
+            sums = [_tree_sum(carry[index], here.groups) for index in present]
         else:
-            # Replicas that share a sum are a node of the tree, as one replica is.
             sums = over_instances(
-                values if self._are_apart else [value[tf.newaxis] for value in values],
-                first=here.first_group // self._sharing,
-                count=here.groups // self._sharing,
-                group=here.all_groups // self._sharing,
+                [
+                    _wide(carry[index].stack() if carry else self._sums[index][tf.newaxis])
+                    for index in present
+                ],
+                first=here.first_group,
+                count=here.groups,
+                group=here.all_groups,
                 span=here.span,
                 name=self._name,
                 program=self.program,
             )
-        for total, value in zip(totals, sums, strict=True):
-            value = tf.cast(value, total.dtype)
-            if self._are_apart:
-                total.scatter_update(tf.IndexedSlices(value[tf.newaxis], tf.constant([0])))
-            else:
-                total.assign(value)
+        for index, value in zip(present, sums, strict=True):
+            total = self._sums[index]
+            total.assign(tf.cast(value, total.dtype))
 
-    def _add(self, total: tf.Variable, gradient: _Present, step: tf.Tensor, row: tf.Tensor) -> None:
-        method = self._options.reduction_method
+    def _add(self, total: tf.Variable, gradient: _Present, step: tf.Tensor) -> None:
         gradient = _cast(gradient, total.dtype)
-        if method is Method.RUNNING_MEAN:
+        if self._options.reduction_method is Method.RUNNING_MEAN:
             count = tf.cast(step, tf.float32)
             weight = 1.0 / (count + 1.0)
-            if self._options.steps_per_replica > 1:
-                self._multiply(total, count * weight, row)
+            if self._are_added:
+                total.assign(total * tf.cast(count * weight, total.dtype))
             gradient = _scale(gradient, weight)
-        elif method is Method.MEAN or self._factor != 1:
+        elif self._factor != 1:
             gradient = _scale(gradient, tf.constant(self._factor))
         if isinstance(gradient, tf.IndexedSlices):
-            self._add_rows(total, gradient, row)
-        elif self._are_apart:
-            total.scatter_add(tf.IndexedSlices(gradient[tf.newaxis], row[tf.newaxis]))
-        else:
-            total.assign_add(gradient)
-
-    def _multiply(self, total: tf.Variable, factor: tf.Tensor, row: tf.Tensor) -> None:
-        factor = tf.cast(factor, total.dtype)
-        if self._are_apart:
-            product = tf.gather(total, row) * factor
-            total.scatter_update(tf.IndexedSlices(product[tf.newaxis], row[tf.newaxis]))
-        else:
-            total.assign(total * factor)
-
-    def _add_rows(self, total: tf.Variable, gradient: tf.IndexedSlices, row: tf.Tensor) -> None:
-        if not self._are_apart:
+            if not self._are_added:
+                total.assign(tf.zeros_like(total))
             total.scatter_add(gradient)
-            return
-        rows = tf.fill(tf.shape(gradient.indices), tf.cast(row, gradient.indices.dtype))
-        total.scatter_nd_add(tf.stack([rows, gradient.indices], axis=-1), gradient.values)
+        elif self._are_added:
+            total.assign_add(gradient)
+        else:
+            total.assign(gradient)
 
     def gradients(self) -> list[tf.Tensor | None]:
         """Returns the joined gradients in the types of their sums, None where there are none."""
         return [
-            (tf.gather(total, 0) if self._are_apart else tf.convert_to_tensor(total))
-            if present
-            else None
+            tf.convert_to_tensor(total) if present else None
             for total, present in zip(self._sums, self._present, strict=True)
         ]
 
@@ -209,14 +227,15 @@ class CapturedGradientCounts:
         return {"captured_counts": tf.convert_to_tensor(self._counts)} if self._present else {}
 
 
-def _groups_of_a_sum(steps: int, replicas: Replicas) -> int:
-    """Returns how many groups one after the other add to one sum in the order of the tree."""
-    groups = replicas.groups
-    if steps > 1 or groups == 1:
-        return 1
-    if replicas.total == replicas.count:
-        return 3 if groups == 3 else 2  # A tree over three begins with 0 and 1, too.
-    return 1 if groups % 2 else 2  # Else the pairs of other instances begin elsewhere.
+def _tree_sum(values: tf.TensorArray, count: int) -> tf.Tensor:
+    """Returns the sum of the values of so many groups by a tree, as instances sum theirs."""
+    summands = [_wide(values.read(group)) for group in range(count)]
+    return library.load().ipu_tree_sum(summands=summands)
+
+
+def _wide(values: tf.Tensor) -> tf.Tensor:
+    """Returns values in float32: float16 ones are added up in it and rounded once."""
+    return tf.cast(values, tf.float32)
 
 
 def _cast(gradient: _Present, dtype: tf.DType) -> _Present:

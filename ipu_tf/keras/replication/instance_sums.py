@@ -13,23 +13,6 @@ from ipu_tf.processes.job import communicator
 from ipu_tf.processes.reduction_tree import pairs, reduced
 
 
-def tree_sum(values: tf.Tensor) -> tf.Tensor:
-    """Returns the sum along the first axis by a balanced tree: 0 and 1, 2 and 3; then 0 and 2.
-
-    Neighbours are added at once. TensorFlow would make one sum of separate additions, in order.
-    They come apart as rows of pairs, since it copies slices with strides element by element.
-
-    Args:
-        values: A tensor of any type and shape, whose first axis is that of the replicas.
-    """
-    while (count := values.shape[0]) > 2:
-        even = count - count % 2
-        rows_of_pairs = tf.reshape(values[:even], [even // 2, 2, *values.shape[1:]])
-        sums = tf.add(*tf.unstack(rows_of_pairs, axis=1))
-        values = tf.concat([sums, values[even:]], 0) if count % 2 else sums
-    return values[0] + values[1] if count == 2 else values[0]
-
-
 def over_instances(
     values: Sequence[tf.Tensor],
     *,

@@ -21,7 +21,7 @@ from ipu_tf.feeds import shared_programs
 from ipu_tf.internals.structures import Gradient, SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.models import ModelAdapter, StepBatch
 from ipu_tf.keras.options import GradientAccumulationOptions
-from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, GradientAccumulator
+from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, Carry, GradientAccumulator
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.device_function import Step, run_with
@@ -92,7 +92,7 @@ class WeightUpdate:
             gradients, logs = self._of_group(batch, group)
         else:
             gradients, logs = self._of_own_step(self._own_step, batch, group)
-        self.accumulator.add(gradients, micro_batch, group)
+        self.accumulator.add(gradients, micro_batch)
         if self._gradient_counts is not None:
             self._gradient_counts.add()
         return tree.map_structure(lambda *values: tf.stack(values), *logs)
@@ -191,6 +191,9 @@ class TrainingSteps:
         model: A built and compiled model.
         accumulation: Micro-batches of an update, and how their gradients are reduced.
         replicas: How the model is replicated.
+
+    Attributes:
+        accumulator: Sums the gradients.
     """
 
     def __init__(
@@ -209,6 +212,7 @@ class TrainingSteps:
             group=replicas.group,
         )
         self._weight_update = WeightUpdate(model, accumulation, replicas)
+        self.accumulator = self._weight_update.accumulator
         self._device_step = DeviceStep(strategy, model, accumulation)
 
     def reset(self) -> None:
@@ -222,7 +226,7 @@ class TrainingSteps:
             step: The concrete function of `step`.
         """
         if self._instances > 1:
-            self._weight_update.accumulator.program = fingerprint(step.name)
+            self.accumulator.program = fingerprint(step.name)
 
     @tf.autograph.experimental.do_not_convert
     def step(
@@ -247,9 +251,13 @@ class TrainingSteps:
         )
 
     @tf.autograph.experimental.do_not_convert
-    def update(self) -> None:
-        """Joins the gradients of all replicas, and applies them with the optimizer."""
-        self._weight_update.accumulator.join()
+    def update(self, sums: Carry) -> None:
+        """Joins the gradients of all replicas, and applies them with the optimizer.
+
+        Args:
+            sums: Those of all nodes of this process.
+        """
+        self.accumulator.join(sums)
         self._run(UpdateRuns(), self._weight_update.apply)
 
     def _run(

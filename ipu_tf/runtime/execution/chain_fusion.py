@@ -105,23 +105,28 @@ def fuse_velocity(graph: FusionGraph, op: tf.Operation) -> bool:
 
 
 def fuse_accumulation(graph: FusionGraph, op: tf.Operation) -> bool:
-    """Fuses the assignment of a variable plus a gradient times a scalar; returns whether it is one.
+    """Fuses the assignment of a variable plus a gradient; returns whether it is one.
 
-    It has the bits of a step of gradient descent at the rate of the negative scalar.
+    The gradient is a product, or anything times a scalar. The sum has the bits of a step of
+    gradient descent at the rate of the negative scalar, or of -1.
 
     Args:
         graph: The graph.
         op: An op of type AddV2.
     """
-    total, scaled = op.inputs
+    total, summand = op.inputs
     if not _is_assigned(graph, op) or total.op.type != "ReadVariableOp":
         return False
-    if scaled.op.type != "Mul" or not _is_own_step(graph, total, scaled):
+    if not _is_own_step(graph, total, summand):
         return False
-    gradient, factor = _with_scalar_last(scaled.op)
+    if _is_plain_product(summand.op):
+        return _fuse_descent(graph, op, total, summand, graph.constant(-1.0, op))
+    if summand.op.type != "Mul":
+        return False
+    gradient, factor = _with_scalar_last(summand.op)
     if factor.shape.rank != 0 or gradient.shape != total.shape:
         return False
-    rate = graph.create("Neg", op, [factor], T=attributes_of(scaled.op)["T"]).outputs[0]
+    rate = graph.create("Neg", op, [factor], T=attributes_of(summand.op)["T"]).outputs[0]
     graph.mark_inner([rate])
     return _fuse_descent(graph, op, total, gradient, rate)
 

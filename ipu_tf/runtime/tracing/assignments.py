@@ -18,12 +18,13 @@ from ipu_tf.runtime.tracing.op_request import OpRequest
 _STEPS: Mapping[str, tuple[str, frozenset[str]]] = MappingProxyType(
     {
         "AssignSubVariableOp": ("Sub", frozenset({"Mul", "RealDiv"})),
-        "AssignAddVariableOp": ("AddV2", frozenset({"Mul", "ReadVariableOp"})),
+        "AssignAddVariableOp": ("AddV2", frozenset({"IpuMatMul", "Mul", "ReadVariableOp"})),
     }
 )
 """For the types of assignments, the operation in them, and the last ones of steps of optimizers.
 
-A step of momentum is the velocity as it is read after its own update.
+A step of momentum is the velocity as it is read after its own update. A product is a gradient that
+is added to a sum.
 """
 
 ASSIGNMENTS = frozenset(_STEPS)
@@ -34,7 +35,7 @@ def split_assignment(request: OpRequest) -> OpRequest:
     """Returns an assignment of a sum or difference, which is created before it.
 
     The operation gets the name of the request, so the program for the machine is the same. Values
-    that are no float32 steps of an optimizer are left as they are, as are those of other shapes
+    that are none of these in float32 are left as they are, as are those of other shapes
     than the variable's, which TensorFlow refuses.
     """
     handle, value = request.inputs

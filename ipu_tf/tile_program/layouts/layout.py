@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.machine.cost import as_counts, ceil_div
-from ipu_tf.planner.partition import cut_unit, partition
+from ipu_tf.planner.partition import cut_unit, largest_part_elements
 
 LINEAR = "linear"
 """The layout of even pieces of the row-major order, one piece per tile."""
@@ -57,7 +57,7 @@ class Axis:
     @property
     def part_elements(self) -> int:
         """Elements of the largest part."""
-        return _largest_part(self.extent, self.parts, self.grain)
+        return largest_part_elements(self.extent, self.parts, self.grain)
 
     @property
     def most_elements(self) -> int:
@@ -70,7 +70,7 @@ class Axis:
 
         Of 197 elements in 3 parts it is 1: two parts have 66, the third has 65.
         """
-        return int(cut_unit(self.extent, self.parts, self.grain))
+        return cut_unit(self.extent, self.parts, self.grain)
 
     @property
     def is_even(self) -> bool:
@@ -220,9 +220,3 @@ def _tile_strides(layout: BlockLayout) -> dict[int, int]:
         strides[number] = stride
         stride *= layout.axes[number].coordinates
     return strides
-
-
-@lru_cache(maxsize=_CACHED)
-def _largest_part(extent: int, parts: int, grain: int) -> int:
-    """Returns the size of the largest part, to the element."""
-    return max(end - begin for begin, end in partition(extent, parts, grain))

@@ -174,3 +174,9 @@ def test_the_loop_of_a_job_of_instances_is_not_jitted(monkeypatch):
     two = Instances(count=2, total_replicas=2, launcher="poprun")
     monkeypatch.setattr(jitting, "instances", lambda: two)
     assert not jitting.EngineChoice(step).runs_jitted(10**6)
+
+
+def test_the_loop_of_replicas_is_jitted_where_the_model_asks_for_it():
+    step = tf.function(lambda x: x + 1).get_concrete_function(tf.TensorSpec((2,)))
+    assert not jitting.EngineChoice(step, replicas=2).runs_jitted(10**6)
+    assert jitting.EngineChoice(step, replicas=2, at_once=True).runs_jitted(1)

@@ -57,6 +57,7 @@ FUSED_CASES = {
     "ipu_adam_update": ({}, (IMAGES, IMAGES, IMAGES, (), ())),
     "ipu_scaled_update": ({}, (IMAGES, IMAGES, ())),
     "ipu_softmax_grad": ({}, (IMAGES, IMAGES)),
+    "ipu_tree_sum": ({}, (IMAGES,) * 5),
     "ipu_softmax_dropout": ({}, (IMAGES, ())),
     "ipu_softmax_dropout_grad": ({}, (IMAGES, IMAGES, ())),
     "ipu_transposed_mat_mul": ({"equation": "aMbK,aNbK->abNM"}, ((2, 5, 3, 40), (2, 7, 3, 40))),
@@ -103,7 +104,7 @@ def call(op, operands, **numerics):
         numerics["Tout"] = inputs[0].dtype
     if op.endswith("_update"):
         inputs.append([])
-    if op in {"ipu_einsum", "ipu_transposed_mat_mul"}:
+    if op in {"ipu_einsum", "ipu_transposed_mat_mul", "ipu_tree_sum"}:
         inputs = [inputs]
     if op == "ipu_layer_norm_grad":
         inputs[5:] = [inputs[5:]]
