@@ -25,6 +25,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     keras.add_argument("--only", default="", help="the cases with this in their name")
     kinds = tasks.add_parser("kinds", help="one network of each kind against stock Keras")
     kinds.add_argument("--optimizer", choices=("own", "sgd", "adam"), default="own")
+    kinds.add_argument("--big", action="store_true", help="the big networks instead")
     kerases = tasks.add_parser("kerases", help="models of Keras 2 against Keras 3, on the IPU")
     for task in (kinds, kerases):
         task.add_argument("--only", default="", help="the networks with this in their name")

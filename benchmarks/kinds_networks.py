@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
+from ipu_tf.zoo import language
 from tutorials import cifar10
 
 CLASSES = 10
@@ -31,7 +32,7 @@ class Network:
         batch: Samples of a batch.
         inputs: Shape and type of each input of a sample, the bound of those that are integers.
         optimizer: "sgd" or "adam", its own; both can be measured.
-        steps: Batches of a round, a multiple of 10.
+        steps: Batches of a round, a multiple of 10 but for big networks.
         labels: Shape of the labels of a sample.
     """
 
@@ -176,6 +177,17 @@ def _tokens(count: int) -> tuple[tuple[tuple[int, ...], int | None], ...]:
     return (((count,), TOKENS),)
 
 
+def resnet50() -> keras.Model:
+    """ResNet-50 at 224 pixels."""
+    return keras.applications.ResNet50(weights=None, classes=CLASSES)
+
+
+def bert_base() -> keras.Model:
+    """BERT base over 128 tokens, with the head for 20 masked ones."""
+    model = language.bert_base(sequence_length=128, masked_tokens=20)
+    return keras.Model(model.inputs, layers.Softmax()(model.outputs[0]))
+
+
 NETWORKS: Mapping[str, Network] = MappingProxyType(
     {
         "mlp": Network(
@@ -262,3 +274,26 @@ NETWORKS: Mapping[str, Network] = MappingProxyType(
     }
 )
 """The networks by their names."""
+
+BIG_NETWORKS: Mapping[str, Network] = MappingProxyType(
+    {
+        "resnet50": Network(
+            what="ResNet-50 at 224 pixels",
+            build=resnet50,
+            batch=8,
+            inputs=_images(224),
+            optimizer="sgd",
+            steps=3,
+        ),
+        "bert_base": Network(
+            what="BERT base, 128 tokens",
+            build=bert_base,
+            batch=4,
+            inputs=(((128,), TOKENS), ((128,), 2), ((128,), 2), ((20,), 128)),
+            optimizer="adam",
+            steps=3,
+            labels=(20,),
+        ),
+    }
+)
+"""Those that take a second a step."""
