@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import kinds as benchmark
-from benchmarks.kinds_networks import NETWORKS
+from benchmarks.kinds_networks import BIG_NETWORKS, NETWORKS
 from benchmarks.kinds_worker import OPTIMIZERS, Trainer, dataset_of
 from ipu_tf import config
 
@@ -21,6 +21,7 @@ def _no_configuration_is_left():
 def test_each_network_has_a_ratio_that_is_wanted():
     assert list(NETWORKS) == list(benchmark.WANTED)
     assert len(NETWORKS) == 10
+    assert list(BIG_NETWORKS) == list(benchmark.BIG_WANTED)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -32,9 +33,15 @@ def test_rounds_are_whole_executions(name):
 
 
 @pytest.mark.fast_cells(1)
-@pytest.mark.parametrize("name", ["graph", "unet", "lstm", "cnn", "residual", "transformer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("graph", "unet", "lstm", "cnn", "residual", "transformer"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in BIG_NETWORKS),
+    ],
+)
 def test_samples_fit_the_network(name):
-    network = NETWORKS[name]
+    network = {**NETWORKS, **BIG_NETWORKS}[name]
     inputs, labels = dataset_of(network).element_spec
     model = network.build()
     shapes = [tuple(spec.shape[1:]) for spec in (inputs if type(inputs) is tuple else [inputs])]
@@ -101,7 +108,7 @@ def test_the_command_measures_the_fastest_settings_in_fresh_processes(
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_both_optimizers_can_be_measured(monkeypatch, optimizer):
     monkeypatch.setattr(benchmark, "Worker", FakeWorker)
-    options = SimpleNamespace(optimizer=optimizer, rounds=1, restarts=1)
+    options = SimpleNamespace(big=False, optimizer=optimizer, rounds=1, restarts=1)
     assert benchmark.measure("mlp", options)["optimizer"] == optimizer
 
 
