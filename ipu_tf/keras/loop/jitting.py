@@ -31,7 +31,7 @@ _TILE_OPS = frozenset(
         "IpuColumnDots", "IpuEinsum", "IpuGatherRows", "IpuGatherSegmentSum", "IpuGelu",
         "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad", "IpuMatMul",
         "IpuMatMulBias", "IpuMatMulUpdate", "IpuMoments", "IpuNonfiniteReplay", "IpuNormGradient",
-        "IpuScaleShift", "IpuScaledDifference", "IpuScaledUpdate", "IpuSegmentSum",
+        "IpuRelu6Grad", "IpuScaleShift", "IpuScaledDifference", "IpuScaledUpdate", "IpuSegmentSum",
         "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad", "IpuSparseSoftmaxLoss",
         "IpuTransposedMatMul",
     }

@@ -24,6 +24,7 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 @tf.RegisterGradient("IpuLstm")
 @tf.RegisterGradient("IpuLstmGrad")
 @tf.RegisterGradient("IpuMatMulUpdate")
+@tf.RegisterGradient("IpuRelu6Grad")
 @tf.RegisterGradient("IpuScaledUpdate")
 @tf.RegisterGradient("IpuSegmentSum")
 @tf.RegisterGradient("IpuSoftmaxDropout")

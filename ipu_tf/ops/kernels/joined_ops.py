@@ -294,6 +294,10 @@ def _gelu(chain: Chain) -> Sequence[str]:
     return [chain.add("Mul", chain.add("Mul", _number(chain, 0.5), x), share)]
 
 
+def _relu6_gradient(chain: Chain) -> Sequence[str]:
+    return [chain.add("Relu6Grad", *chain.inputs)]
+
+
 def _gelu_gradient(chain: Chain) -> Sequence[str]:
     x, dy = chain.inputs
     if chain.attribute("approximate").b:
@@ -385,6 +389,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuLayerNormGrad": _layer_norm_gradient,
         "IpuGelu": _gelu,
         "IpuGeluGrad": _gelu_gradient,
+        "IpuRelu6Grad": _relu6_gradient,
         "IpuSparseSoftmaxLoss": _sparse_softmax_loss,
         "IpuSegmentSum": _segment_sum,
         "IpuGatherRows": _gathered_rows,

@@ -130,6 +130,11 @@ def _fuse_pool_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     )
 
 
+def _replace_relu6_gradient(graph: FusionGraph, op: tf.Operation) -> None:
+    if op.inputs[0].dtype == tf.float32:
+        graph.fuse(op.outputs, "IpuRelu6Grad", op, op.inputs)
+
+
 def _relu_gradient_of(graph: FusionGraph, op: tf.Operation) -> tf.Operation | None:
     """Returns the ReLU gradient if it alone reads an op's float32 result as its gradients."""
     use = graph.only_use(op.outputs[0])
@@ -161,6 +166,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "IpuConv2DBackpropFilter": _fuse_bias_gradient,
         "IpuConv2DBackpropInput": _fuse_input_gradient,
         "MaxPoolGrad": _fuse_pool_gradient,
+        "Relu6Grad": _replace_relu6_gradient,
         "GreaterEqual": dropout_fusion.fuse_mask,
         "SelectV2": _fuse_selection,
         "Mul": dropout_fusion.fuse_selection_then_product,

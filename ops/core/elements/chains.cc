@@ -70,6 +70,15 @@ void ScaledUpdate(const float* weights, const float* gradient, float rate, float
   });
 }
 
+void Relu6Gradient(const float* dy, const float* x, float* dx, int64_t count, const Parallel& parallel) {
+  ForStretches(count, ForFloats(count, parallel), [&](int64_t begin, int64_t length) {
+    const float *g = dy + begin, *v = x + begin;
+    float* to = dx + begin;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < length; ++i) to[i] = g[i] * ((v[i] > 0.0f) & (v[i] < 6.0f) ? 1.0f : 0.0f);
+  });
+}
+
 void Gelu(const float* x, bool approximate, float* y, int64_t count, const Kernels& kernels, const Parallel& parallel) {
   ForStretches(count, ForFloats(count, parallel),
                [&](int64_t begin, int64_t length) { kernels.gelu(x + begin, approximate, y + begin, length); });

@@ -27,6 +27,9 @@ void AdamUpdate(const float* weights, const float* mean, const float* square, fl
 void ScaledUpdate(const float* weights, const float* gradient, float rate, float* y, int64_t count,
                   const Parallel& parallel);
 
+// dx = dy where 0 < x < 6, else dy * 0.
+void Relu6Gradient(const float* dy, const float* x, float* dx, int64_t count, const Parallel& parallel);
+
 // y = x * P(N < x) of a normal variable N; with `approximate`, the share is one of a tanh.
 void Gelu(const float* x, bool approximate, float* y, int64_t count, const Kernels& kernels, const Parallel& parallel);
 

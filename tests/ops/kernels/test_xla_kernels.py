@@ -55,6 +55,7 @@ FUSED_CASES = {
     "ipu_scaled_difference": ({"square": True}, (IMAGES, IMAGES, ())),
     "ipu_adam_step": ({}, (IMAGES, IMAGES, (), ())),
     "ipu_adam_update": ({}, (IMAGES, IMAGES, IMAGES, (), ())),
+    "ipu_relu6_grad": ({}, (IMAGES, IMAGES)),
     "ipu_scaled_update": ({}, (IMAGES, IMAGES, ())),
     "ipu_softmax_grad": ({}, (IMAGES, IMAGES)),
     "ipu_tree_sum": ({}, (IMAGES,) * 5),

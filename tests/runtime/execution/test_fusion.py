@@ -254,6 +254,23 @@ def test_gradients_of_dropout_relu_and_pooling(strategy):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
+def test_the_gradient_of_a_relu_that_ends_at_six_has_the_bits_of_stock(strategy):
+    def fn(x, dy):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.nn.relu6(x)
+        return tape.gradient(y, x, output_gradients=dy)
+
+    edges = [0.0, -0.0, 6.0, np.nan, np.inf, -np.inf, 5.9999995, 1e-45]
+    x = tf.concat([edges, 9 * random(1000, seed=1)], 0)
+    dy = tf.concat([random(6, seed=2), [np.inf, np.nan], random(1000, seed=3)], 0)
+    function = traced(strategy, fn, [x, dy])
+    types = set(live_types(function))
+    assert "IpuRelu6Grad" in types
+    assert "Relu6Grad" not in types
+    np.testing.assert_array_equal(function(x, dy), fn(x, dy))
+
+
 def test_gradients_by_a_tape_outside_of_dropout_and_pooling(strategy):
     step = tf.function(network)
     strategy.run(step, args=NETWORK_OPERANDS)
