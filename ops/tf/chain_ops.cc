@@ -1,5 +1,5 @@
 // Joined chains of element-wise ops: moving means, steps and updates of optimizers, IpuGelu and its gradient. And the
-// gradient of a ReLU that ends at 6, for which TensorFlow takes five times as long.
+// gradient of a ReLU that ends at 6, for which TensorFlow takes several times as long.
 #include "../core/elements/chains.h"
 
 #include "absl/strings/str_cat.h"
