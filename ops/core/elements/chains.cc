@@ -84,9 +84,8 @@ void ScaledUpdate(const float* weights, const float* gradient, float rate, float
 }
 
 void Relu6Gradient(const float* dy, const float* x, float* dx, int64_t count, const Parallel& parallel) {
-  ForStretches(count, ForFloats(count, parallel), [&](int64_t begin, int64_t length) {
-    MaskedByRelu6(dy + begin, x + begin, dx + begin, length);
-  });
+  ForStretches(count, ForFloats(count, parallel),
+               [&](int64_t begin, int64_t length) { MaskedByRelu6(dy + begin, x + begin, dx + begin, length); });
 }
 
 void Gelu(const float* x, bool approximate, float* y, int64_t count, const Kernels& kernels, const Parallel& parallel) {

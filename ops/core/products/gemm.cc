@@ -22,8 +22,8 @@ constexpr int64_t kPanelsOfGroup = 4;
 // Rows that stay in the cache while panels stream. Measured: 0.5 to 4 MiB take equally long, 256 KiB up to 1.6 times;
 // on a Zen 5, 1 MiB takes 1.05 times as long as 0.5.
 constexpr int64_t kRowsInCacheBytes = int64_t{1} << 19;
-// Rows that are read in place may be more: each panel is packed where it is used, and not by all threads before. Measured
-// on a Zen 5, of two threads: 512 x 768 x 3,072 takes 0.93 of the time.
+// Rows that are read in place may be more: each panel is packed where it is used, and not by all threads before.
+// Measured on a Zen 5, of two threads: 512 x 768 x 3,072 takes 0.93 of the time.
 constexpr int64_t kRowsInPlaceBytes = int64_t{1} << 21;
 // So that a thread that is late holds up the others by an eighth of its share. Measured for one thread: 1 to 32 take
 // equally long.
