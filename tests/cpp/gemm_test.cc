@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <sstream>
+#include <utility>
 
 #include "../../ops/core/products/matmul.h"
 #include "check.h"
@@ -124,8 +125,8 @@ TEST(MatMulOfRowsThatAdjoinHasTheBitsOfOthers) {
 TEST(MatMulOfManyResultsHasTheBitsOfItsWritesThroughCaches) {
   constexpr int64_t kLineFloats = 16;
   for (const Kernels* kernels : KernelTables()) {
-    for (const int64_t columns : {64, 80}) {
-      const Case c = {1, 33000, columns, 3, false, false};
+    for (const auto& [columns, transposed] : {std::pair{64, false}, {80, false}, {64, true}, {80, true}}) {
+      const Case c = {1, 33000, columns, 3, transposed, false};
       const Context context(ToText(c, *kernels));
       const MatMulShape shape = ShapeOf(c);
       const auto a = Numbers(c.rows * c.depth, 1), b = Numbers(c.depth * columns, 2);

@@ -64,6 +64,7 @@ struct TransposedBlock {
   bool load = false;
   bool add = false;
   PassRounding rounding;
+  bool stream = false;  // As of an IndirectBlock.
 };
 
 constexpr int kDenseVectors = 3;

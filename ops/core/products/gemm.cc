@@ -197,8 +197,8 @@ class Item {
         zeros_(zeros),
         offsets_(problem.source->TapOffsets()),
         pieces_(PiecesOf(problem, blocking.row_packing != Packing::kDirect)),
-        may_stream_(pieces_.size() == 1 && problem.update.weights == nullptr && problem.transposed_step == 0 &&
-                    !problem.skip_outside && StreamingPays(problem.rows * problem.columns)) {}
+        may_stream_(pieces_.size() == 1 && problem.update.weights == nullptr && !problem.skip_outside &&
+                    StreamingPays(problem.rows * problem.columns)) {}
 
   void Run(int64_t index) {
     chunk_ = index % blocking_.row_chunks;
@@ -434,6 +434,7 @@ class Item {
     t.columns = block.columns;
     t.load = block.load;
     t.add = block.add;
+    t.stream = block.stream;
     t.rounding = block.rounding;
     kernels_.transposed(t);
   }
