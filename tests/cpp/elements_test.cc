@@ -434,6 +434,33 @@ TEST(GaussianErrorLinearUnitsAreThoseOfTheLibrary) {
   }
 }
 
+TEST(ChainsOfManyResultsHaveTheBitsOfTheirWritesThroughCaches) {
+  constexpr int64_t kCount = (int64_t{1} << 21) + 77777;
+  const std::vector<float> a = Numbers(kCount, 1), b = Numbers(kCount, 2);
+  std::vector<float> square = Numbers(kCount, 3);
+  for (float& value : square) value *= value;
+  const Parallel parallel = ThreadedParallel(2);
+  const auto check = [&](const std::function<void(float*)>& write, const std::function<float(int64_t)>& one) {
+    const Written y = WriteBothWays(kCount, write);
+    CHECK_SAME(y.past, y.through);
+    std::vector<float> wanted(kCount);
+    for (int64_t i = 0; i < kCount; ++i) wanted[i] = one(i);
+    CHECK_SAME(y.past, wanted);
+  };
+  check([&](float* y) { ScaledDifference(a.data(), b.data(), 0.1f, true, true, y, kCount, parallel); },
+        [&](int64_t i) { return b[i] + (a[i] * a[i] - b[i]) * 0.1f; });
+  check([&](float* y) { ScaledUpdate(a.data(), b.data(), 0.1f, y, kCount, parallel); },
+        [&](int64_t i) { return a[i] - b[i] * 0.1f; });
+  check([&](float* y) { AdamUpdate(a.data(), b.data(), square.data(), 0.1f, 1e-3f, y, kCount, parallel); },
+        [&](int64_t i) { return a[i] - b[i] * 0.1f / (std::sqrt(square[i]) + 1e-3f); });
+  check([&](float* y) { Relu6Gradient(a.data(), b.data(), y, kCount, parallel); },
+        [&](int64_t i) { return b[i] > 0.0f && b[i] < 6.0f ? a[i] : a[i] * 0.0f; });
+  // Where an operand lies, nothing is written past the caches.
+  std::vector<float> in_place = a;
+  ScaledUpdate(in_place.data(), b.data(), 0.1f, in_place.data(), kCount, parallel);
+  CHECK(in_place[5] == a[5] - b[5] * 0.1f);
+}
+
 TEST(TreeSumAddsNeighbours) {
   for (const int64_t count : {int64_t{1}, int64_t{1000}, int64_t{70001}}) {
     std::vector<std::vector<float>> values;

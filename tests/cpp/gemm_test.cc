@@ -123,22 +123,17 @@ TEST(MatMulOfRowsThatAdjoinHasTheBitsOfOthers) {
 
 // Results of 8 MiB are written past the caches if their rows begin at lines of the cache, else through them.
 TEST(MatMulOfManyResultsHasTheBitsOfItsWritesThroughCaches) {
-  constexpr int64_t kLineFloats = 16;
   for (const Kernels* kernels : KernelTables()) {
     for (const auto& [columns, transposed] : {std::pair{64, false}, {80, false}, {64, true}, {80, true}}) {
       const Case c = {1, 33000, columns, 3, transposed, false};
       const Context context(ToText(c, *kernels));
       const MatMulShape shape = ShapeOf(c);
       const auto a = Numbers(c.rows * c.depth, 1), b = Numbers(c.depth * columns, 2);
-      const int64_t floats = c.rows * columns;
-      std::vector<float> memory(floats + 2 * kLineFloats, NAN);
-      const int64_t bytes = reinterpret_cast<uintptr_t>(memory.data()) % 64;
-      float* line = memory.data() + (64 - bytes) / sizeof(float);
-      MatMul(shape, {}, {}, a.data(), b.data(), line, *kernels, ThreadedParallel(2));
-      const std::vector<float> past(line, line + floats);
-      MatMul(shape, {}, {}, a.data(), b.data(), line + 1, *kernels, ThreadedParallel(2));
-      CHECK_SAME(past, std::vector<float>(line + 1, line + 1 + floats));
-      CHECK_SAME(past, Naive(shape, {c.depth, 1, 8}, 0, false, a, b));
+      const Written y = WriteBothWays(c.rows * columns, [&](float* to) {
+        MatMul(shape, {}, {}, a.data(), b.data(), to, *kernels, ThreadedParallel(2));
+      });
+      CHECK_SAME(y.past, y.through);
+      CHECK_SAME(y.past, Naive(shape, {c.depth, 1, 8}, 0, false, a, b));
     }
   }
 }

@@ -7,6 +7,8 @@
 #include <sstream>
 #include <thread>
 
+#include "../../ops/core/streaming.h"
+
 namespace ipu_tf::testing {
 namespace {
 
@@ -33,6 +35,17 @@ std::vector<const Kernels*> KernelTables() {
   std::vector<const Kernels*> tables = {&Avx2Kernels()};
   if (&ActiveKernels() != tables[0]) tables.push_back(&ActiveKernels());
   return tables;
+}
+
+Written WriteBothWays(int64_t floats, const std::function<void(float*)>& write) {
+  std::vector<float> memory(floats + 2 * kCacheLineFloats, NAN);
+  const int64_t bytes = reinterpret_cast<uintptr_t>(memory.data()) % (kCacheLineFloats * sizeof(float));
+  float* line = memory.data() + kCacheLineFloats - bytes / sizeof(float);
+  write(line);
+  Written written{{line, line + floats}, {}};
+  write(line + 1);
+  written.through.assign(line + 1, line + 1 + floats);
+  return written;
 }
 
 Parallel ThreadedParallel(int threads) {

@@ -25,6 +25,13 @@ std::vector<float> Numbers(int64_t count, uint32_t seed);
 // The same as float16 has them.
 std::vector<float> HalfNumbers(int64_t count, uint32_t seed);
 
+// What `write` writes to memory that begins at a line of the cache, and one float later: past the caches, if there are
+// many floats, and through them.
+struct Written {
+  std::vector<float> past, through;
+};
+Written WriteBothWays(int64_t floats, const std::function<void(float*)>& write);
+
 // `round16` of docs/numerics.md. `random`: 16 bits of a stochastic rounding.
 float RoundNearest(float value, bool nanoo);
 float RoundRandom(float value, uint16_t random, bool nanoo);
