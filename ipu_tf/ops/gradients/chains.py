@@ -29,6 +29,7 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 @tf.RegisterGradient("IpuSegmentSum")
 @tf.RegisterGradient("IpuSoftmaxDropout")
 @tf.RegisterGradient("IpuSoftmaxDropoutGrad")
+@tf.RegisterGradient("IpuTreeSum")
 def _of_chain(op: tf.Operation, *gradients: tf.Tensor) -> list[tf.Tensor | None]:
     inputs = [tf.identity(each) for each in op.inputs]
     floats = [each for each in inputs if each.dtype.is_floating]

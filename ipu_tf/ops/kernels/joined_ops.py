@@ -294,6 +294,14 @@ def _gelu(chain: Chain) -> Sequence[str]:
     return [chain.add("Mul", chain.add("Mul", _number(chain, 0.5), x), share)]
 
 
+def _tree_sum(chain: Chain) -> Sequence[str]:
+    nodes = list(chain.inputs)
+    while len(nodes) > 1:
+        sums = [chain.add("AddV2", *pair) for pair in zip(nodes[::2], nodes[1::2], strict=False)]
+        nodes = sums + nodes[len(nodes) // 2 * 2 :]
+    return nodes
+
+
 def _relu6_gradient(chain: Chain) -> Sequence[str]:
     return [chain.add("Relu6Grad", *chain.inputs)]
 
@@ -390,6 +398,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuGelu": _gelu,
         "IpuGeluGrad": _gelu_gradient,
         "IpuRelu6Grad": _relu6_gradient,
+        "IpuTreeSum": _tree_sum,
         "IpuSparseSoftmaxLoss": _sparse_softmax_loss,
         "IpuSegmentSum": _segment_sum,
         "IpuGatherRows": _gathered_rows,
