@@ -42,9 +42,8 @@ def engine_scope(engine: str) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
     cfg = IPUConfig()
     cfg.auto_select_ipus = 1
-    cfg.simulator.out_of_memory = (
-        "warn"  # The host's speed counts, even where one IPU is too small.
-    )
+    # The host's speed counts, even where one IPU is too small.
+    cfg.simulator.out_of_memory = "warn"
     cfg.configure_ipu_system()
     return IPUStrategy().scope()
 

@@ -51,24 +51,21 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
     Args:
         name: Its name in `kinds_networks`.
-        options: The options `big`, `optimizer`, `rounds` and `restarts`.
+        options: The options `optimizer`, `rounds` and `restarts`.
 
     Raises:
         WorkerError: A side does not train with any of its settings.
     """
     # Imported here: a command that only parses its line has no use for TensorFlow.
-    from benchmarks.kinds_networks import BIG_NETWORKS, NETWORKS
+    from benchmarks.kinds_networks import ALL_NETWORKS
 
-    network = (BIG_NETWORKS if options.big else NETWORKS)[name]
-    wanted = BIG_WANTED if options.big else WANTED
+    network, big = ALL_NETWORKS[name], name in BIG_WANTED
+    settings_to_try = BIG_SETTINGS if big else SETTINGS
     optimizer = network.optimizer if options.optimizer == "own" else options.optimizer
     command = ("benchmarks.kinds_worker", name, optimizer)
     with Worker("stock", command) as stock, Worker("ipu_tf", command) as tile:
         trials = {
-            w.engine: [
-                trial(w, each, network.steps)
-                for each in (BIG_SETTINGS if options.big else SETTINGS)
-            ]
+            w.engine: [trial(w, each, network.steps) for each in settings_to_try]
             for w in (stock, tile)
         }
     settings = {engine: fastest(trials[engine]) for engine in ENGINES}
@@ -81,13 +78,13 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "what": network.what,
         "batch": network.batch,
         "optimizer": optimizer,
-        "wanted": wanted[name],
+        "wanted": (BIG_WANTED if big else WANTED)[name],
         "trials": trials,
         "settings": settings,
         "samples_per_second": {engine: spread(values) for engine, values in speeds.items()},
         "ratio": spread([o / t for o, t in zip(speeds["ipu_tf"], speeds["stock"], strict=True)])
         | {"of_fastest_rounds": significant(max(speeds["ipu_tf"]) / max(speeds["stock"]))},
-        **_start_figures(starts, BIG_WANTED_MEMORY if options.big else WANTED_MEMORY),
+        **_start_figures(starts, BIG_WANTED_MEMORY if big else WANTED_MEMORY),
     }
 
 

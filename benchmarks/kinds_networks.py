@@ -297,3 +297,5 @@ BIG_NETWORKS: Mapping[str, Network] = MappingProxyType(
     }
 )
 """Those that take a second a step."""
+
+ALL_NETWORKS: Mapping[str, Network] = MappingProxyType({**NETWORKS, **BIG_NETWORKS})

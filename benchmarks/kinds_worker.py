@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from benchmarks.fit_worker import engine_scope
 from benchmarks.keras_worker import untuned
-from benchmarks.kinds_networks import BIG_NETWORKS, NETWORKS, Network
+from benchmarks.kinds_networks import ALL_NETWORKS, Network
 from benchmarks.replies import serve
 from benchmarks.summary import peak_bytes
 
@@ -86,7 +86,7 @@ class Trainer:
 def main(network: str, optimizer: str, side: str) -> None:
     """Serves requests until the input ends."""
     with engine_scope(side):
-        serve(lambda: Trainer({**NETWORKS, **BIG_NETWORKS}[network], optimizer))
+        serve(lambda: Trainer(ALL_NETWORKS[network], optimizer))
 
 
 if __name__ == "__main__":

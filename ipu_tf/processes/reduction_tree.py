@@ -1,7 +1,8 @@
 """The balanced tree by which the values of replicas are reduced: 0 and 1, 2 and 3; then 0 and 2.
 
 It is a tree over the numbers of the replicas, so the bits of a sum do not depend on which process
-has which replica. `ops/tf/replicas/replica_combine.cc` goes through the same tree.
+has which replica. `ops/tf/replicas/replica_combine.cc` and `ops/core/elements/tree_sum.cc` go
+through the same tree.
 """
 
 from __future__ import annotations

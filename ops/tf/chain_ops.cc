@@ -17,7 +17,8 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
 // Base of kernels of `Operands` operands of one shape, then scalars; they read no further inputs.
-template <int Operands, int Scalars>
+// The result takes the memory of the operand `Forwarded`, unless that is -1 or something else reads it.
+template <int Operands, int Scalars, int Forwarded = -1>
 class ChainKernel : public NamedKernel {
  public:
   using NamedKernel::NamedKernel;
@@ -36,15 +37,15 @@ class ChainKernel : public NamedKernel {
                                      context->input(i).shape().DebugString())));
     }
     Tensor* y = nullptr;
-    OP_REQUIRES_OK(context, Allocate(context, &y));
+    if constexpr (Forwarded >= 0) {
+      OP_REQUIRES_OK(context, context->forward_input_or_allocate_output({Forwarded}, 0, a.shape(), &y));
+    } else {
+      OP_REQUIRES_OK(context, context->allocate_output(0, a.shape(), &y));
+    }
     if (a.NumElements() > 0) Run(context, y->flat<float>().data(), a.NumElements());
   }
 
  protected:
-  virtual absl::Status Allocate(OpKernelContext* context, Tensor** y) const {
-    return context->allocate_output(0, context->input(0).shape(), y);
-  }
-
   virtual void Run(OpKernelContext* context, float* y, int64_t count) const = 0;
 
   static const float* Values(OpKernelContext* context, int index) { return context->input(index).flat<float>().data(); }
@@ -91,30 +92,22 @@ class AdamUpdateKernel : public ChainKernel<3, 2> {
   }
 };
 
-class ScaledUpdateKernel : public ChainKernel<2, 1> {
+// The weights become what was the gradient.
+class ScaledUpdateKernel : public ChainKernel<2, 1, 1> {
  public:
   using ChainKernel::ChainKernel;
 
  protected:
-  // The weights become what was the gradient, which nothing else reads, as a rule.
-  absl::Status Allocate(OpKernelContext* context, Tensor** y) const override {
-    return context->forward_input_or_allocate_output({1}, 0, context->input(0).shape(), y);
-  }
-
   void Run(OpKernelContext* context, float* y, int64_t count) const override {
     ScaledUpdate(Values(context, 0), Values(context, 1), Scalar(context, 2), y, count, ParallelOf(context));
   }
 };
 
-class Relu6GradKernel : public ChainKernel<2, 0> {
+class Relu6GradKernel : public ChainKernel<2, 0, 0> {
  public:
   using ChainKernel::ChainKernel;
 
  protected:
-  absl::Status Allocate(OpKernelContext* context, Tensor** dx) const override {
-    return context->forward_input_or_allocate_output({0}, 0, context->input(0).shape(), dx);
-  }
-
   void Run(OpKernelContext* context, float* dx, int64_t count) const override {
     Relu6Gradient(Values(context, 0), Values(context, 1), dx, count, ParallelOf(context));
   }

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import kinds as benchmark
-from benchmarks.kinds_networks import BIG_NETWORKS, NETWORKS
+from benchmarks.kinds_networks import ALL_NETWORKS, BIG_NETWORKS, NETWORKS
 from benchmarks.kinds_worker import OPTIMIZERS, Trainer, dataset_of
 from ipu_tf import config
 
@@ -41,7 +41,7 @@ def test_rounds_are_whole_executions(name):
     ],
 )
 def test_samples_fit_the_network(name):
-    network = {**NETWORKS, **BIG_NETWORKS}[name]
+    network = ALL_NETWORKS[name]
     inputs, labels = dataset_of(network).element_spec
     model = network.build()
     shapes = [tuple(spec.shape[1:]) for spec in (inputs if type(inputs) is tuple else [inputs])]
@@ -108,7 +108,7 @@ def test_the_command_measures_the_fastest_settings_in_fresh_processes(
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_both_optimizers_can_be_measured(monkeypatch, optimizer):
     monkeypatch.setattr(benchmark, "Worker", FakeWorker)
-    options = SimpleNamespace(big=False, optimizer=optimizer, rounds=1, restarts=1)
+    options = SimpleNamespace(optimizer=optimizer, rounds=1, restarts=1)
     assert benchmark.measure("mlp", options)["optimizer"] == optimizer
 
 

@@ -129,12 +129,11 @@ class EngineChoice:
         name = step.name
         self._name = name.decode() if isinstance(name, bytes) else name
         operations = live_operations(step)
-        self._against = _reason_against(
-            step, operations, JITTED_OPS | SCATTERED_UPDATES if at_once else JITTED_OPS
+        self._against = (
+            _reason_against(step, operations, JITTED_OPS | SCATTERED_UPDATES)
+            if at_once
+            else _reason_against(step, operations, JITTED_OPS) or _reason_of(replicas)
         )
-        if replicas > 1 and not at_once:
-            # XLA rounds otherwise than the graph executor, in which the instances of a job run.
-            self._against = self._against or "there the bits of replicas do not depend on instances"
         self._break_even_steps = (
             0 if at_once else JITTED_STEPS + STEPS_PER_OPERATION * operations.total()
         )
@@ -164,6 +163,12 @@ class EngineChoice:
         )
         reason = self._against or few
         logger.info("The loop around '%s' runs in the graph executor: %s.", self._name, reason)
+
+
+def _reason_of(replicas: int) -> str:
+    """Returns why XLA is not to compile a step of so many replicas unasked, or ""."""
+    # XLA rounds otherwise than the graph executor, in which the instances of a job run.
+    return "there the bits of replicas do not depend on instances" if replicas > 1 else ""
 
 
 def _reason_against(

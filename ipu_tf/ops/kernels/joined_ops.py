@@ -21,6 +21,7 @@ from ipu_tf.internals.graphs import set_op_attribute
 from ipu_tf.internals.tensorflow import NodeDef
 from ipu_tf.ops.kernels import joined_loops
 from ipu_tf.ops.kernels.chains import Chain, Expand
+from ipu_tf.processes.reduction_tree import reduced
 
 _REPLACES = "_ipu_tf_replaces_"
 """Attributes of a joined op, by the number of an output: the name of the tensor it replaces. Those
@@ -295,11 +296,8 @@ def _gelu(chain: Chain) -> Sequence[str]:
 
 
 def _tree_sum(chain: Chain) -> Sequence[str]:
-    nodes = list(chain.inputs)
-    while len(nodes) > 1:
-        sums = [chain.add("AddV2", *pair) for pair in zip(nodes[::2], nodes[1::2], strict=False)]
-        nodes = sums + nodes[len(nodes) // 2 * 2 :]
-    return nodes
+    summands = dict(enumerate(chain.inputs))
+    return [reduced(summands, len(summands), lambda left, right: chain.add("AddV2", left, right))]
 
 
 def _relu6_gradient(chain: Chain) -> Sequence[str]:

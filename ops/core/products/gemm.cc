@@ -88,12 +88,18 @@ bool HasLongRows(const GemmProblem& problem) {
          problem.update.weights == nullptr && problem.rounding.grain == 0;
 }
 
+// Channels of a piece of the reduction at most: where rows are packed or long, pieces are short, so that they stay in
+// the cache.
+int64_t DepthOfPiece(const GemmProblem& problem, bool packs_rows) {
+  if (packs_rows) return std::min(problem.run, kDepthOfPiece);
+  return HasLongRows(problem) ? kDepthOfLongRows : problem.run;
+}
+
 // The pieces of the reduction, in order. A chain of sums that is stored and goes on from there stays the same chain.
-// Where rows are packed or long, pieces are short, so that they stay in the cache.
 std::vector<Piece> PiecesOf(const GemmProblem& problem, bool packs_rows) {
   std::vector<Piece> pieces;
-  const bool is_long = HasLongRows(problem), splits = is_long || (packs_rows && problem.rounding.grain == 0);
-  const int64_t depth = is_long ? kDepthOfLongRows : kDepthOfPiece;
+  const bool splits = problem.rounding.grain == 0;
+  const int64_t depth = DepthOfPiece(problem, packs_rows);
   for (ReductionPart part : problem.parts) {
     const bool add = !pieces.empty();
     bool load = false;
@@ -131,11 +137,8 @@ Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int6
   const bool packs_rows = problem.transposed_step > 0 && b.panels >= kPanelsThatPayForRows;
   if (packs_rows && problem.rows >= problem.columns && !in_groups) b.panel_groups = 1;
   int64_t chunk = CeilDivide(problem.rows, CeilDivide(wanted_items, b.panel_groups));
-  const int64_t depth = packs_rows             ? std::min(problem.run, kDepthOfPiece)
-                        : HasLongRows(problem) ? kDepthOfLongRows
-                                               : problem.run;
   const int64_t bytes = packs_rows ? kRowsInCacheBytes : kRowsInPlaceBytes;
-  if (!b.rows_outer) chunk = std::min(chunk, bytes / (4 * depth));
+  if (!b.rows_outer) chunk = std::min(chunk, bytes / (4 * DepthOfPiece(problem, packs_rows)));
   // Chunks are equally long, or else the last one would pay for its weights with few rows.
   chunk = CeilDivide(problem.rows, CeilDivide(problem.rows, std::max<int64_t>(1, chunk)));
   chunk = std::max(CeilDivide(chunk, block_rows), kFewestBlocksOfRows) * block_rows;
