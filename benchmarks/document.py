@@ -132,19 +132,22 @@ def keras_table(keras: Result) -> str:
 def kinds_table(kinds: Result) -> str:
     """Samples per second of both engines for each kind of network, first steps and memory."""
     lines = [
-        "| network | stock | ipu_tf | ratio: median | min | max | wanted | first step | memory |",
-        "|---" * 9 + "|",
+        "| network | stock | ipu_tf | ratio: median | min | max | wanted | products | bound | "
+        "first step | memory |",
+        "|---" * 11 + "|",
     ]
     for network in kinds["results"]:
         speed, ratio = network["samples_per_second"], network["ratio"]
+        products = network["products"]
         first, peak = network["first_step_seconds"], network["peak_bytes"]
         lines.append(
             f"| {network['what']} | {speed['stock']['median']:g} | {speed['ipu_tf']['median']:g} | "
             f"**{ratio['median']:g}** | {ratio['min']:g} | {ratio['max']:g} | "
-            f"{network['wanted']:g} | {first['ipu_tf']:g} s ({first['stock']:g} s) | "
+            f"{network['wanted']:g} | {products['share_of_stock']:.0%} | {products['bound']:.2f} | "
+            f"{first['ipu_tf']:g} s ({first['stock']:g} s) | "
             f"{peak['ipu_tf'] / 2**20:.0f} MiB ({peak['stock'] / 2**20:.0f} MiB) |"
         )
-    lines.append(f"| **geometric mean** | | | **{kinds['geometric_mean']:g}** | | | 1.3 | | |")
+    lines.append(f"| **geometric mean** | | | **{kinds['geometric_mean']:g}** | | | 1.3 | | | | |")
     return "\n".join(lines)
 
 

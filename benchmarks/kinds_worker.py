@@ -17,6 +17,7 @@ import tensorflow as tf
 from benchmarks.fit_worker import engine_scope
 from benchmarks.keras_worker import untuned
 from benchmarks.kinds_networks import ALL_NETWORKS, Network
+from benchmarks.op_shares import products_share
 from benchmarks.replies import serve
 from benchmarks.summary import peak_bytes
 
@@ -48,13 +49,19 @@ class Trainer:
         self._models: dict[str, tuple[keras.Model, float]] = {}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to one request; a failure is a reply too, and names its reason."""
+        """The reply to one request; a failure is a reply too, and names its reason.
+
+        With "profile", the reply has the share of products in the time of ops alone.
+        """
         try:
             key = json.dumps(request["settings"])
             if key not in self._models:
                 self._models[key] = self._prepare(request["settings"])
             model, first = self._models[key]
             begin = time.process_time()
+            if request.get("profile"):
+                share = products_share(lambda: self._train(model, request["steps"]))
+                return {"products_share": share}
             speed = request["steps"] * self._network.batch / self._train(model, request["steps"])
             seconds = time.process_time() - begin
         except Exception as error:

@@ -18,12 +18,33 @@ using tensorflow::TensorShape;
 
 static_assert(sizeof(bool) == 1, "masks are read and written as bytes");
 
-class DropoutMask : public NamedKernel {
+// Base of kernels that draw a mask.
+class MaskKernel : public NamedKernel {
  public:
-  explicit DropoutMask(OpKernelConstruction* context) : NamedKernel(context) {
+  explicit MaskKernel(OpKernelConstruction* context) : NamedKernel(context) {
+    tensorflow::DataType numbers;
+    OP_REQUIRES_OK(context, context->GetAttr("dtype", &numbers));
     OP_REQUIRES_OK(context, context->GetAttr("rate", &rate_));
     OP_REQUIRES_OK(context, context->GetAttr("shape", &shape_));
+    bits_ = numbers == tensorflow::DT_HALF ? kHalfBits : kFloatBits;
   }
+
+ protected:
+  void Draw(OpKernelContext* context, uint64_t key, const uint64_t counter[2], Tensor* kept) const {
+    DrawKept(key, counter, bits_, rate_, static_cast<uint8_t*>(kept->data()), kept->NumElements(), ActiveKernels(),
+             ParallelOf(context));
+  }
+
+  TensorShape shape_;
+
+ private:
+  int bits_ = 0;
+  float rate_ = 0.0f;
+};
+
+class DropoutMask : public MaskKernel {
+ public:
+  using MaskKernel::MaskKernel;
 
   void Compute(OpKernelContext* context) override {
     const Tensor& key = context->input(0);
@@ -35,20 +56,13 @@ class DropoutMask : public NamedKernel {
     OP_REQUIRES_OK(context, context->allocate_output(0, shape_, &kept));
     const auto words = counter.flat<uint64_t>();
     const uint64_t start[2] = {words(0), words(1)};
-    DrawKept(key.flat<uint64_t>()(0), start, rate_, static_cast<uint8_t*>(kept->data()), kept->NumElements(),
-             ActiveKernels(), ParallelOf(context));
+    Draw(context, key.flat<uint64_t>()(0), start, kept);
   }
-
- private:
-  float rate_ = 0.0f;
-  TensorShape shape_;
 };
 
-class StatefulDropoutMask : public NamedKernel {
+class StatefulDropoutMask : public MaskKernel {
  public:
-  explicit StatefulDropoutMask(OpKernelConstruction* context) : NamedKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("rate", &rate_));
-    OP_REQUIRES_OK(context, context->GetAttr("shape", &shape_));
+  explicit StatefulDropoutMask(OpKernelConstruction* context) : MaskKernel(context) {
     OP_REQUIRES_OK(context, generator_.Init(context));
   }
 
@@ -58,8 +72,7 @@ class StatefulDropoutMask : public NamedKernel {
     const tensorflow::random::PhiloxRandom from =
         generator_.ReserveRandomOutputs(kept->NumElements(), kReservedByRandomUniform);
     const uint64_t start[2] = {Word(&from.counter()[0]), Word(&from.counter()[2])};
-    DrawKept(Word(&from.key()[0]), start, rate_, static_cast<uint8_t*>(kept->data()), kept->NumElements(),
-             ActiveKernels(), ParallelOf(context));
+    Draw(context, Word(&from.key()[0]), start, kept);
   }
 
  private:
@@ -69,8 +82,6 @@ class StatefulDropoutMask : public NamedKernel {
   static uint64_t Word(const uint32_t* halves) { return halves[0] | static_cast<uint64_t>(halves[1]) << 32; }
 
   tensorflow::GuardedPhiloxRandom generator_;
-  float rate_ = 0.0f;
-  TensorShape shape_;
 };
 
 class MaskedScale : public NamedKernel {
@@ -87,8 +98,14 @@ class MaskedScale : public NamedKernel {
                     ", ", mask.shape().DebugString(), " and ", scale.shape().DebugString())));
     Tensor* y = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &y));
-    ScaleKept(x.flat<float>().data(), static_cast<const uint8_t*>(mask.data()), scale.scalar<float>()(),
-              y->flat<float>().data(), x.NumElements(), ActiveKernels(), ParallelOf(context));
+    const auto* kept = static_cast<const uint8_t*>(mask.data());
+    if (x.dtype() == tensorflow::DT_HALF) {
+      ScaleKept(static_cast<const uint16_t*>(x.data()), kept, static_cast<float>(scale.scalar<Eigen::half>()()),
+                static_cast<uint16_t*>(y->data()), x.NumElements(), ActiveKernels(), ParallelOf(context));
+    } else {
+      ScaleKept(x.flat<float>().data(), kept, scale.scalar<float>()(), y->flat<float>().data(), x.NumElements(),
+                ActiveKernels(), ParallelOf(context));
+    }
   }
 };
 
@@ -96,27 +113,29 @@ REGISTER_OP("IpuDropoutMask")
     .Input("key: uint64")
     .Input("counter: uint64")
     .Output("kept: bool")
+    .Attr("dtype: {float, half} = DT_FLOAT")
     .Attr("rate: float")
     .Attr("shape: shape")
     .SetShapeFn(tensorflow::shape_inference::ExplicitShape)
-    .Doc("StatelessRandomUniformV2 of Philox in [0, 1), of float32, then GreaterEqual than `rate`.");
+    .Doc("StatelessRandomUniformV2 of Philox in [0, 1), of `dtype`, then GreaterEqual than `rate`.");
 
 REGISTER_OP("IpuStatefulDropoutMask")
     .Output("kept: bool")
+    .Attr("dtype: {float, half} = DT_FLOAT")
     .Attr("rate: float")
     .Attr("shape: shape")
     .Attr("seed: int = 0")
     .Attr("seed2: int = 0")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ExplicitShape)
-    .Doc("RandomUniform of float32, then GreaterEqual than `rate`; each op has a generator, as RandomUniform has.");
+    .Doc("RandomUniform of `dtype`, then GreaterEqual than `rate`; each op has a generator, as RandomUniform has.");
 
 REGISTER_OP("IpuMaskedScale")
     .Input("x: T")
     .Input("mask: bool")
     .Input("scale: T")
     .Output("y: T")
-    .Attr("T: {float}")
+    .Attr("T: {float, half}")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("SelectV2 of x * scale where `mask` is true, and of 0.");
 

@@ -44,11 +44,19 @@ class MaxPoolGrad : public NamedKernel {
                                    ". Received: ", y.shape().DebugString(), " and ", dy.shape().DebugString())));
     Tensor* dx = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &dx));
-    MaxPoolGradient(shape, relu_, x.flat<float>().data(), y.flat<float>().data(), dy.flat<float>().data(),
-                    dx->flat<float>().data(), ActiveKernels(), ParallelOf(context));
+    if (x.dtype() == tensorflow::DT_HALF) {
+      OP_REQUIRES(context, !WindowsOverlap(shape), Error("windows of float16 that overlap would have to be rounded"));
+      MaxPoolGradient(shape, relu_, Halves(x), Halves(y), Halves(dy), static_cast<uint16_t*>(dx->data()),
+                      ActiveKernels(), ParallelOf(context));
+    } else {
+      MaxPoolGradient(shape, relu_, x.flat<float>().data(), y.flat<float>().data(), dy.flat<float>().data(),
+                      dx->flat<float>().data(), ActiveKernels(), ParallelOf(context));
+    }
   }
 
  private:
+  static const uint16_t* Halves(const Tensor& tensor) { return static_cast<const uint16_t*>(tensor.data()); }
+
   absl::Status MakeShape(const TensorShape& x, PoolShape* shape) const {
     shape->batch = x.dim_size(0);
     shape->in_rows = x.dim_size(1);
@@ -79,7 +87,7 @@ REGISTER_OP("IpuMaxPoolGrad")
     .Attr("padding: {'SAME', 'VALID'}")
     .Attr("explicit_paddings: list(int) = []")
     .Attr("data_format: {'NHWC'} = 'NHWC'")
-    .Attr("T: {float}")
+    .Attr("T: {float, half}")
     .Attr("relu: bool = false")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("MaxPoolGrad; with `relu`, then ReluGrad with orig_input as its features.");

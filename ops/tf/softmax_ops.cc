@@ -1,4 +1,4 @@
-// The joined ops of softmax: IpuSoftmaxGrad; and with dropout IpuSoftmaxDropout, IpuSoftmaxDropoutGrad.
+// The ops of softmax: IpuSoftmax, IpuSoftmaxGrad; and with dropout IpuSoftmaxDropout, IpuSoftmaxDropoutGrad.
 #include "../core/elements/softmax.h"
 
 #include "absl/strings/str_cat.h"
@@ -45,25 +45,30 @@ class SoftmaxKernel : public NamedKernel {
   }
 };
 
-class SoftmaxDropoutKernel : public SoftmaxKernel {
+// With three inputs, the second tells what dropout keeps, and the third is its scale.
+class SoftmaxForwardKernel : public SoftmaxKernel {
  public:
   using SoftmaxKernel::SoftmaxKernel;
 
   void Compute(OpKernelContext* context) override {
-    IPU_TF_CHECK(context, Check(context, 2));
+    const bool drops = context->num_inputs() > 1;
+    IPU_TF_CHECK(context, Check(context, drops ? 2 : 1));
     const Tensor& x = context->input(0);
     Tensor *y = nullptr, *dropped = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &y));
-    OP_REQUIRES_OK(context, context->allocate_output(1, x.shape(), &dropped));
+    if (drops) OP_REQUIRES_OK(context, context->allocate_output(1, x.shape(), &dropped));
     if (x.NumElements() == 0) return;
-    SoftmaxRow row{};
-    row.x = Floats(context, 0);
-    row.kept = Kept(context, 1);
-    row.scale = context->input(2).scalar<float>()();
-    row.y = y->flat<float>().data();
-    row.dropped = dropped->flat<float>().data();
-    row.columns = Columns(x);
-    Softmax(row, x.NumElements() / row.columns, ActiveKernels(), ParallelOf(context));
+    SoftmaxRows rows{};
+    rows.columns = Columns(x);
+    rows.rows = x.NumElements() / rows.columns;
+    rows.x = Floats(context, 0);
+    rows.y = y->flat<float>().data();
+    if (drops) {
+      rows.kept = Kept(context, 1);
+      rows.scale = context->input(2).scalar<float>()();
+      rows.dropped = dropped->flat<float>().data();
+    }
+    Softmax(rows, ActiveKernels(), ParallelOf(context));
   }
 };
 
@@ -96,6 +101,13 @@ absl::Status TwoOfTheFirstShape(tensorflow::shape_inference::InferenceContext* c
   return absl::OkStatus();
 }
 
+REGISTER_OP("IpuSoftmax")
+    .Input("logits: T")
+    .Output("softmax: T")
+    .Attr("T: {float}")
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("Softmax.");
+
 REGISTER_OP("IpuSoftmaxDropout")
     .Input("x: T")
     .Input("kept: bool")
@@ -124,7 +136,8 @@ REGISTER_OP("IpuSoftmaxDropoutGrad")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("IpuSoftmaxGrad of `softmax` and of Mul of `scale` and of SelectV2 of `grad` where `kept` is true, and of 0.");
 
-REGISTER_KERNEL_BUILDER(Name("IpuSoftmaxDropout").Device(DEVICE_CPU), SoftmaxDropoutKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuSoftmax").Device(DEVICE_CPU), SoftmaxForwardKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuSoftmaxDropout").Device(DEVICE_CPU), SoftmaxForwardKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuSoftmaxGrad").Device(DEVICE_CPU), SoftmaxGradKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuSoftmaxDropoutGrad").Device(DEVICE_CPU), SoftmaxGradKernel);
 

@@ -54,6 +54,8 @@ def test_a_worker_trains_and_answers():
     reply = trainer.answer({"settings": {"steps_per_execution": 2}, "steps": 4})
     assert min(reply["images_per_second"], reply["first_step_seconds"]) > 0
     assert reply["peak_bytes"] > 1 << 20
+    reply = trainer.answer({"settings": {"steps_per_execution": 2}, "steps": 4, "profile": True})
+    assert 0 < reply["products_share"] < 1
     reply = trainer.answer({"settings": {"steps_per_execution": 2, "speed": 9}, "steps": 4})
     assert "speed" in reply["error"]
 
@@ -80,6 +82,7 @@ class FakeWorker:
             "images_per_second": speed / 2 if request["settings"]["jit_compile"] else speed,
             "first_step_seconds": 4.0 if tile else 2.0,
             "peak_bytes": 110 if tile else 100,
+            "products_share": 0.8,
         }
 
     def images_per_second(self, settings, steps):
@@ -100,6 +103,7 @@ def test_the_command_measures_the_fastest_settings_in_fresh_processes(
     assert json.loads(capsys.readouterr().out) == result
     (network,) = result["results"]
     assert network["settings"]["stock"] == {"steps_per_execution": 10, "jit_compile": False}
+    assert network["products"] == {"share_of_stock": 0.8, "bound": 1.25}
     assert network["ratio"]["median"] == result["geometric_mean"] == 3.0
     assert network["first_step_seconds"] == {"stock": 2.0, "ipu_tf": 4.0, "within_bounds": False}
     assert network["peak_bytes"]["within_bounds"] is True

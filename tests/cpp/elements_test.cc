@@ -55,13 +55,28 @@ TEST(FloatToHalfRoundsToNearest) {
     for (const bool nanoo : {false, true}) {
       const Context context(std::string(kernels->name) + (nanoo ? " nanoo" : ""));
       std::vector<uint16_t> bits(values.size());
-      kernels->float_to_half(values.data(), bits.data(), static_cast<int64_t>(values.size()), nanoo);
+      kernels->float_to_half(values.data(), bits.data(), static_cast<int64_t>(values.size()),
+                             nanoo ? Overflow::kNan : Overflow::kLargest);
       for (size_t i = 0; i < values.size(); ++i) {
         const float got = FromHalfBits(bits[i]), wanted = RoundNearest(values[i], nanoo);
         CHECK_SAME(std::vector<float>{got}, std::vector<float>{wanted});
         CHECK(std::isnan(wanted) || std::signbit(got) == std::signbit(wanted));
       }
     }
+  }
+}
+
+TEST(FloatToHalfMayGiveInfinity) {
+  const std::vector<float> values = {65519.0f, 65520.0f, -65520.0f, 1e30f, INFINITY, -INFINITY, NAN, 3e-8f, -0.0f};
+  const std::vector<float> wanted = {65504.0f, INFINITY,  -INFINITY, INFINITY,           INFINITY,
+                                     -INFINITY, NAN, 5.9604645e-8f, -0.0f};
+  for (const Kernels* kernels : KernelTables()) {
+    const Context context(kernels->name);
+    std::vector<uint16_t> bits(values.size());
+    kernels->float_to_half(values.data(), bits.data(), static_cast<int64_t>(values.size()), Overflow::kInfinity);
+    std::vector<float> got;
+    for (const uint16_t each : bits) got.push_back(FromHalfBits(each));
+    CHECK_SAME(got, wanted);
   }
 }
 

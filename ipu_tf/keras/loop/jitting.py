@@ -27,13 +27,14 @@ logger = logging.getLogger(__name__)
 
 _TILE_OPS = frozenset(
     {
-        "IpuAdamStep", "IpuAdamUpdate", "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast",
+        "IpuAdamStep", "IpuAdamUpdate", "IpuArgMax", "IpuBatchMatMul", "IpuBatchMatMulV3",
+        "IpuBiasAddGrad", "IpuCast",
         "IpuColumnDots", "IpuEinsum", "IpuGatherRows", "IpuGatherSegmentSum", "IpuGelu",
         "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad", "IpuMatMul",
         "IpuMatMulBias", "IpuMatMulUpdate", "IpuMoments", "IpuNonfiniteReplay", "IpuNormGradient",
         "IpuRelu6Grad", "IpuScaleShift", "IpuScaledDifference", "IpuScaledUpdate", "IpuSegmentSum",
-        "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad", "IpuSparseSoftmaxLoss",
-        "IpuTransposedMatMul",
+        "IpuSoftmax", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad",
+        "IpuSparseSoftmaxLoss", "IpuTransposedMatMul",
     }
 )  # fmt: skip
 

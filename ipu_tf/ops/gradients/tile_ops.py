@@ -199,7 +199,7 @@ def _max_pool_grad(op: Any, grad: tf.Tensor) -> Gradients:
 @tf.RegisterGradient("IpuMaskedScale")
 def _masked_scale(op: Any, grad: tf.Tensor) -> Gradients:
     x, mask, scale = op.inputs
-    of_scale = tf.reduce_sum(tf.where(mask, x * grad, 0.0))
+    of_scale = tf.reduce_sum(tf.where(mask, x * grad, tf.zeros_like(x)))
     return library.load().ipu_masked_scale(grad, mask, scale), None, of_scale
 
 

@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import set_op_attribute
@@ -120,38 +121,45 @@ def _pool_and_relu_gradients(chain: Chain) -> Sequence[str]:
 def _dropout_mask(chain: Chain) -> Sequence[str]:
     key, counter = chain.inputs
     shape = tf.TensorShape(chain.attribute("shape").shape).as_list()
+    dtype = tf.as_dtype(chain.attribute("dtype").type)
     numbers = chain.add(
         "StatelessRandomUniformV2",
         chain.constant(shape, tf.int32),
         key,
         counter,
         chain.constant(tf.random.Algorithm.PHILOX.value, tf.int32),
-        dtype=tf.float32,
+        dtype=dtype,
         Tshape=tf.int32,
     )
-    rate = chain.constant(chain.attribute("rate").f, tf.float32)
-    return [chain.add("GreaterEqual", numbers, rate, T=tf.float32)]
+    return [_reach(chain, numbers, dtype)]
 
 
 def _stateful_dropout_mask(chain: Chain) -> Sequence[str]:
     shape = tf.TensorShape(chain.attribute("shape").shape).as_list()
+    dtype = tf.as_dtype(chain.attribute("dtype").type)
     numbers = chain.add(
         "RandomUniform",
         chain.constant(shape, tf.int32),
-        dtype=tf.float32,
+        dtype=dtype,
         T=tf.int32,
     )
-    rate = chain.constant(chain.attribute("rate").f, tf.float32)
-    return [chain.add("GreaterEqual", numbers, rate, T=tf.float32)]
+    return [_reach(chain, numbers, dtype)]
+
+
+def _reach(chain: Chain, numbers: str, dtype: tf.DType) -> str:
+    rate = chain.constant(chain.attribute("rate").f, dtype)
+    return chain.add("GreaterEqual", numbers, rate, T=dtype)
 
 
 def _masked_scale(chain: Chain) -> Sequence[str]:
-    return [_dropout(chain, *chain.inputs)]
+    return [_dropout(chain, *chain.inputs, dtype=tf.as_dtype(chain.attribute("T").type))]
 
 
-def _dropout(chain: Chain, values: str, mask: str, scale: str) -> str:
+def _dropout(
+    chain: Chain, values: str, mask: str, scale: str, dtype: tf.DType = tf.float32
+) -> str:
     # In the order of gradients: for dropout itself, the joined chain is always known.
-    masked_values = chain.add("SelectV2", mask, values, chain.constant(0.0, tf.float32))
+    masked_values = chain.add("SelectV2", mask, values, chain.constant(0.0, dtype))
     return chain.add("Mul", masked_values, scale)
 
 
@@ -300,10 +308,6 @@ def _tree_sum(chain: Chain) -> Sequence[str]:
     return [reduced(summands, len(summands), lambda left, right: chain.add("AddV2", left, right))]
 
 
-def _relu6_gradient(chain: Chain) -> Sequence[str]:
-    return [chain.add("Relu6Grad", *chain.inputs)]
-
-
 def _gelu_gradient(chain: Chain) -> Sequence[str]:
     x, dy = chain.inputs
     if chain.attribute("approximate").b:
@@ -340,6 +344,28 @@ def _number(chain: Chain, value: float) -> str:
 def _sparse_softmax_loss(chain: Chain) -> Sequence[str]:
     loss = chain.add("SparseSoftmaxCrossEntropyWithLogits", *chain.inputs)
     return [loss, f"{loss.removesuffix('loss:0')}backprop:0"]
+
+
+def _arg_max(chain: Chain) -> Sequence[str]:
+    (x,) = chain.inputs
+    if chain.attribute("signed_zeros").b:
+        x = _with_ordered_zeros(chain, x)
+    return [chain.add("ArgMax", x, chain.constant(-1, tf.int32), Tidx=tf.int32)]
+
+
+def _with_ordered_zeros(chain: Chain, x: str) -> str:
+    """Adds minus the smallest normal number in the place of -0."""
+    words = chain.add("Bitcast", x, type=tf.int32)
+    low, zero = (chain.constant(value, tf.int32) for value in (np.iinfo(np.int32).min, 0))
+    sign = chain.add("BitwiseAnd", words, low, T=tf.int32)
+    is_zero = chain.add("Equal", x, _number(chain, 0.0))
+    negative_zero = chain.add("LogicalAnd", is_zero, chain.add("Less", sign, zero, T=tf.int32))
+    below = _number(chain, -float(np.finfo(np.float32).tiny))
+    return chain.add("SelectV2", negative_zero, below, x)
+
+
+def _as_stock(op_type: str) -> Expand:
+    return lambda chain: [chain.add(op_type, *chain.inputs)]
 
 
 def _segment_sum(chain: Chain) -> Sequence[str]:
@@ -395,7 +421,10 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuLayerNormGrad": _layer_norm_gradient,
         "IpuGelu": _gelu,
         "IpuGeluGrad": _gelu_gradient,
-        "IpuRelu6Grad": _relu6_gradient,
+        "IpuRelu6Grad": _as_stock("Relu6Grad"),
+        "IpuBiasAddGrad": _as_stock("BiasAddGrad"),
+        "IpuSoftmax": _as_stock("Softmax"),
+        "IpuArgMax": _arg_max,
         "IpuTreeSum": _tree_sum,
         "IpuSparseSoftmaxLoss": _sparse_softmax_loss,
         "IpuSegmentSum": _segment_sum,

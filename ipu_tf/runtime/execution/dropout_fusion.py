@@ -18,6 +18,7 @@ from ipu_tf.runtime.execution.op_patterns import scalar_constant
 
 _PHILOX = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.AUTO_SELECT.value)
 """Algorithms whose numbers are Philox's on a CPU."""
+_TYPES = (tf.float32, tf.float16)
 
 
 def fuse_mask(graph: FusionGraph, op: tf.Operation) -> None:
@@ -39,6 +40,7 @@ def fuse_mask(graph: FusionGraph, op: tf.Operation) -> None:
         op_type,
         op,
         inputs,
+        dtype=tf.compat.v1.AttrValue(type=numbers.dtype.as_datatype_enum),
         rate=tf.compat.v1.AttrValue(f=rate),
         shape=tf.compat.v1.AttrValue(shape=numbers.shape.as_proto()),
         **seeds,
@@ -87,10 +89,10 @@ def _fuse_scale(
 
 
 def _keeps_or_zero(selection: tf.Operation) -> bool:
-    """Returns whether a selection chooses between zero and float32 values of the mask's shape."""
+    """Returns whether a selection chooses between zero and values of the mask's shape."""
     mask, values, other = selection.inputs
     return (
-        values.dtype == tf.float32
+        values.dtype in _TYPES
         and mask.shape.is_fully_defined()
         and mask.shape == values.shape == selection.outputs[0].shape
         and _constant(other) == 0
@@ -120,7 +122,7 @@ def _uniform(graph: FusionGraph, numbers: tf.Tensor) -> tf.Operation | None:
     source = numbers.op
     if graph.only_use(numbers) is None or not _is_philox(source):
         return None
-    is_static = numbers.shape.is_fully_defined() and numbers.dtype == tf.float32
+    is_static = numbers.shape.is_fully_defined() and numbers.dtype in _TYPES
     return source if is_static else None
 
 

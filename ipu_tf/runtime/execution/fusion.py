@@ -38,6 +38,7 @@ from ipu_tf.runtime.tracing.call_ops import LOOPS
 
 _T = TypeVar("_T")
 
+_MANY_GRADIENTS = 1 << 16
 _BIAS_OPS = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
 
 
@@ -107,9 +108,22 @@ def _fuse_bias_gradient(graph: FusionGraph, op: tf.Operation) -> None:
             return
 
 
+def _replace_bias_gradient(graph: FusionGraph, op: tf.Operation) -> None:
+    gradient = op.inputs[0]
+    is_known = gradient.dtype in (tf.float32, tf.float16) and gradient.shape.is_fully_defined()
+    if not is_known or gradient.shape.num_elements() < _MANY_GRADIENTS:
+        return
+    # That of a convolution joins the gradient of its filter.
+    joins = gradient.dtype == tf.float32 and any(
+        use.op.type == "IpuConv2DBackpropFilter" and use.index == 2 for use in graph.uses(gradient)
+    )
+    if op.get_attr("data_format") == b"NHWC" and not joins:
+        graph.fuse(op.outputs, "IpuBiasAddGrad", op, op.inputs, **attributes_of(op))
+
+
 def _fuse_input_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     relu = _relu_gradient_of(graph, op)
-    if relu is None:
+    if relu is None or op.outputs[0].dtype != tf.float32:
         return
     inputs = [*op.inputs, relu.inputs[1]]
     graph.fuse([relu.outputs[0]], "IpuConv2DBackpropInputRelu", op, inputs, **attributes_of(op))
@@ -119,7 +133,10 @@ def _fuse_pool_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     is_plain = op.get_attr("data_format") == b"NHWC" and op.get_attr("padding") != b"EXPLICIT"
     kernel, strides = op.get_attr("ksize"), op.get_attr("strides")
     within_images = kernel[0] == kernel[3] == strides[0] == strides[3] == 1
-    if not is_plain or not within_images or op.inputs[0].dtype != tf.float32:
+    overlap = any(step < size for step, size in zip(strides, kernel, strict=True))
+    # Where windows of float16 overlap, gradients would be rounded at each addition.
+    is_exact = op.inputs[0].dtype == tf.float32 or (op.inputs[0].dtype == tf.float16 and not overlap)
+    if not is_plain or not within_images or not is_exact:
         return
     relu = _relu_gradient_of(graph, op)
     is_relu = relu is not None and relu.inputs[1] is op.inputs[0]
@@ -136,11 +153,10 @@ def _replace_relu6_gradient(graph: FusionGraph, op: tf.Operation) -> None:
 
 
 def _relu_gradient_of(graph: FusionGraph, op: tf.Operation) -> tf.Operation | None:
-    """Returns the ReLU gradient if it alone reads an op's float32 result as its gradients."""
+    """Returns the ReLU gradient if it alone reads an op's result as its gradients."""
     use = graph.only_use(op.outputs[0])
-    if use is None or use.op.type != "ReluGrad" or use.index != 0:
-        return None
-    return use.op if op.outputs[0].dtype == tf.float32 else None
+    is_gradient = use is not None and use.op.type == "ReluGrad" and use.index == 0
+    return use.op if use is not None and is_gradient else None
 
 
 def _fuse_selection(graph: FusionGraph, op: tf.Operation) -> None:
@@ -162,6 +178,8 @@ def _fuse_sum(graph: FusionGraph, op: tf.Operation) -> None:
 _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxyType(
     {
         **dict.fromkeys(_BIAS_OPS, _fuse_bias),
+        "ArgMax": softmax_fusion.replace_largest,
+        "BiasAddGrad": _replace_bias_gradient,
         "IpuBatchMatMul": product_fusion.fuse_transposes,
         "IpuConv2DBackpropFilter": _fuse_bias_gradient,
         "IpuConv2DBackpropInput": _fuse_input_gradient,
@@ -179,6 +197,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "AddN": norm_fusion.fuse_gradient,
         "Sub": chain_fusion.fuse_difference,
         "RealDiv": chain_fusion.fuse_adam_step,
+        "Softmax": softmax_fusion.replace_softmax,
         "SparseSoftmaxCrossEntropyWithLogits": softmax_fusion.replace_loss,
         "UnsortedSegmentSum": segment_fusion.fuse_sum,
         **dict.fromkeys(LOOPS, recurrent_fusion.fuse_loop),

@@ -91,7 +91,7 @@ GemmProblem MakeProblem(const PixelRows::Grid& grid, int64_t batch, const Reduct
   problem.rows = batch * grid.rows * grid.columns;
   problem.weights.tap_at = reduction.tap_at;
   problem.parts = reduction.parts;
-  problem.skip_outside = numerics.type == ElementType::kHalf;
+  problem.skip_outside = numerics.pass_grain(plan.grain) > 0;
   problem.rounding = {numerics.pass_grain(plan.grain), numerics.nanoo};
   return problem;
 }
@@ -186,7 +186,7 @@ void PlannedInputGradient(const ConvShape& shape, const ConvPlan& plan, const Nu
 void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x, const float* w,
                  float* y, const Kernels& kernels, const Parallel& parallel, const Epilogue& epilogue) {
   if (numerics.stochastic()) return TiledConvForward(shape, plan, numerics, x, w, y, parallel);
-  if (LinesPay(ConvPass::kForward, shape, numerics)) {
+  if (LinesPay(ConvPass::kForward, shape, plan, numerics)) {
     return LinesForward(shape, x, w, y, kernels, parallel, epilogue);
   }
   PlannedForward(shape, plan, numerics, x, w, y, kernels, parallel);
@@ -199,7 +199,7 @@ void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numer
   if (numerics.stochastic()) {
     return TiledConvInputGradient(shape, plan, numerics, w, dy, dx, parallel);
   }
-  if (LinesPay(ConvPass::kInputGradient, shape, numerics)) {
+  if (LinesPay(ConvPass::kInputGradient, shape, plan, numerics)) {
     return LinesInputGradient(shape, w, dy, dx, kernels, parallel, epilogue);
   }
   PlannedInputGradient(shape, plan, numerics, w, dy, dx, kernels, parallel);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kChunkPixels = 192;
 constexpr int64_t kItemsPerThread = 4;
+constexpr int64_t kMostFloatsOfPieces = int64_t{1} << 22;
 constexpr int64_t kPackChannels = 24;  // Input pixels further apart than this are copied together.
 constexpr int64_t kPackPixels = 8;     // Copied at a time, all channels of them.
 constexpr int kMaxBlockRows = 16;
@@ -41,7 +42,8 @@ class FilterGradient {
 
   void Run(float* dw, const Parallel& parallel) const {
     const int64_t pieces = static_cast<int64_t>(pieces_.size());
-    if (side_by_side_) return RunSideBySide(dw, parallel);
+    if (side_by_side_) return RunSideBySide(kFilterGroups, dw, parallel);
+    if (PiecesPay(parallel.threads)) return RunSideBySide(pieces, dw, parallel);
     const int64_t wanted = CeilDivide(kItemsPerThread * parallel.threads, shape_.groups);
     const int64_t enough = CeilDivide(2 * parallel.threads, shape_.groups);
     // Every range of rows copies dy again, every range of columns copies the input.
@@ -73,14 +75,23 @@ class FilterGradient {
   bool packs_gradient() const { return shape_.out_channels != kernels_.block_columns; }
   bool packs_input() const { return shape_.in_channels >= kPackChannels; }
 
-  void RunSideBySide(float* dw, const Parallel& parallel) const {
+  // Whether pieces are many, and their sums few enough for memory of their own until they are added in order. Items are
+  // as long as each other then, and copy nothing that others copy, too.
+  bool PiecesPay(int threads) const {
+    const int64_t pieces = static_cast<int64_t>(pieces_.size());
+    return threads > 1 && pieces >= 2 * kItemsPerThread * threads &&
+           pieces * shape_.filter_floats() <= kMostFloatsOfPieces;
+  }
+
+  void RunSideBySide(int64_t groups, float* dw, const Parallel& parallel) const {
     const auto sum = [this](int64_t begin, int64_t end, float* to) {
       for (int64_t group = 0; group < shape_.groups; ++group) {
         Chunk chunk(*this, {group, 0, blocks_, 0, panels_, 0, positions_});
         for (int64_t i = begin; i < end; ++i) RunPiece(pieces_[i], i > begin, &chunk, to);
       }
     };
-    SumGroupsOfPieces(static_cast<int64_t>(pieces_.size()), shape_.filter_floats(), dw, kernels_, parallel, sum);
+    SumGroupsOfPieces(static_cast<int64_t>(pieces_.size()), groups, shape_.filter_floats(), dw, kernels_, parallel,
+                      sum);
   }
 
   // Sums a piece into (or, with `add`, adds it to) a portion of dw. A piece of one chunk of pixels goes from the
@@ -330,7 +341,7 @@ void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Nume
   if (numerics.stochastic()) {
     return TiledConvFilterGradient(shape, plan, numerics, x, dy, dw, parallel);
   }
-  if (LinesPay(ConvPass::kFilterGradient, shape, numerics)) {
+  if (LinesPay(ConvPass::kFilterGradient, shape, plan, numerics)) {
     return LinesFilterGradient(shape, x, dy, dw, kernels, parallel, db);
   }
   if (shape.plain_depthwise() && numerics.pass_grain(plan.grain) == 0) {

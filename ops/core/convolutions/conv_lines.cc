@@ -179,6 +179,12 @@ Window ForwardWindow(const ConvShape& s) {
 
 namespace {
 
+// Whether the plan sums as lines do, which float16 must.
+bool IsOneChain(ConvPass pass, const ConvPlan& plan, const Numerics& numerics) {
+  return pass != ConvPass::kFilterGradient && numerics.pass_grain(plan.grain) == 0 && plan.in_channels == 1 &&
+         plan.kernel_rows == 1 && plan.kernel_columns == 1;
+}
+
 // A window may begin above dy or to its left, but not within.
 bool GradientLinesPay(const ConvShape& shape) {
   if (shape.stride_rows != 1 && shape.dilation_rows != 1) return false;
@@ -190,8 +196,9 @@ bool GradientLinesPay(const ConvShape& shape) {
 
 }  // namespace
 
-bool LinesPay(ConvPass pass, const ConvShape& shape, const Numerics& numerics) {
-  if (numerics.type != ElementType::kFloat || shape.groups != 1) return false;
+bool LinesPay(ConvPass pass, const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics) {
+  if (shape.groups != 1) return false;
+  if (numerics.type != ElementType::kFloat && !IsOneChain(pass, plan, numerics)) return false;
   if (shape.dilation_columns != 1 && shape.kernel_columns != 1) return false;
   switch (pass) {
     case ConvPass::kForward:

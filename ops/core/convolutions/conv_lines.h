@@ -1,5 +1,6 @@
-// Float32 convolutions whose kernel rows are contiguous: image rows are read where they lie, or from a padded copy in
-// the cache, and each sum is one chain (forward, input gradient) or a chain for some image rows (filter gradient).
+// Convolutions whose kernel rows are contiguous: image rows are read where they lie, or from a padded copy in
+// the cache, and each sum is one chain (forward, input gradient) or a chain for some image rows (filter gradient,
+// in float32 alone).
 #ifndef IPU_TF_OPS_CORE_CONV_LINES_H_
 #define IPU_TF_OPS_CORE_CONV_LINES_H_
 
@@ -15,7 +16,7 @@ namespace ipu_tf {
 Window ForwardWindow(const ConvShape& shape);
 
 // Whether the function for this pass can run and is the faster way.
-bool LinesPay(ConvPass pass, const ConvShape& shape, const Numerics& numerics);
+bool LinesPay(ConvPass pass, const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics);
 
 void LinesForward(const ConvShape& shape, const float* x, const float* w, float* y, const Kernels& kernels,
                   const Parallel& parallel, const Epilogue& epilogue);

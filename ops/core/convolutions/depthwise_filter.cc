@@ -97,7 +97,7 @@ void DepthwiseFilterGradient(const ConvShape& shape, const ConvPlan& plan, const
   const DepthwiseSums sums(shape, x, dy, kernels);
   if (side_by_side) {
     return SumGroupsOfPieces(
-        count, shape.filter_floats(), dw, kernels, parallel,
+        count, kFilterGroups, shape.filter_floats(), dw, kernels, parallel,
         [&](int64_t begin, int64_t end, float* to) { sums.Run(pieces, begin, end, 0, shape.groups, to); });
   }
   const Partition channels{shape.groups, std::min<int64_t>(parallel.threads, CeilDivide(shape.groups, kernels.lanes)),

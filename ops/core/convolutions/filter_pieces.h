@@ -50,12 +50,12 @@ inline std::vector<FilterPiece> FilterPieces(const ConvShape& shape, const ConvP
   return pieces;
 }
 
-// Groups of pieces, each summed by sum(begin, end, to) into `floats` of its own, then the sums in order.
+// At most so many groups of pieces, each summed by sum(begin, end, to) into `floats` of its own, then the sums in order.
 template <typename Sum>
-void SumGroupsOfPieces(int64_t pieces, int64_t floats, float* dw, const Kernels& kernels, const Parallel& parallel,
-                       const Sum& sum) {
+void SumGroupsOfPieces(int64_t pieces, int64_t most_groups, int64_t floats, float* dw, const Kernels& kernels,
+                       const Parallel& parallel, const Sum& sum) {
   constexpr int64_t kStretchFloats = 1024;
-  const int64_t groups = std::min(kFilterGroups, pieces);
+  const int64_t groups = std::min(most_groups, pieces);
   Scratch sums(groups * floats);
   parallel(groups, [&](int64_t index) {
     sum(pieces * index / groups, pieces * (index + 1) / groups, sums.data() + index * floats);

@@ -14,12 +14,12 @@ namespace ipu_tf {
 template <typename Label>
 void LabelLoss(const float* x, const Label* labels, int64_t rows, int64_t columns, float* loss, float* dx,
                const Kernels& kernels, const Parallel& parallel) {
-  constexpr int64_t kBlockFloats = int64_t{1} << 14;
-  const int64_t block = std::max<int64_t>(1, kBlockFloats / columns);
-  ForFloats(rows * columns, parallel)(CeilDivide(rows, block), [&](int64_t i) {
-    for (int64_t r = i * block; r < std::min(rows, (i + 1) * block); ++r) {
-      kernels.label_loss({x + r * columns, static_cast<int64_t>(labels[r]), loss + r, dx + r * columns, columns});
-    }
+  constexpr int64_t kRows = 64;
+  ForFloats(rows * columns, parallel)(CeilDivide(rows, kRows), [&](int64_t block) {
+    const int64_t first = block * kRows, count = std::min(kRows, rows - first), at = first * columns;
+    int64_t wide[kRows];
+    std::copy_n(labels + first, count, wide);
+    kernels.label_loss({count, columns, x + at, wide, loss + first, dx + at});
   });
 }
 

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "../scratch.h"
+
 namespace ipu_tf {
 namespace {
 
-// Whether the windows overlap, and whether every input pixel is in one of them.
-bool Overlap(const PoolShape& s) { return s.stride_rows < s.kernel_rows || s.stride_columns < s.kernel_columns; }
+// Whether every input pixel is in a window.
 bool Cover(const PoolShape& s) {
   return s.stride_rows <= s.kernel_rows && s.stride_columns <= s.kernel_columns &&
          s.out_rows * s.stride_rows >= s.in_rows + s.pad_top &&
@@ -21,7 +22,7 @@ void ImageGradient(const PoolShape& s, bool relu, const float* x, const float* y
   PoolWindow window{};
   window.channels = s.channels;
   window.relu = relu;
-  window.add = Overlap(s);
+  window.add = WindowsOverlap(s);
   if (window.add || !Cover(s)) std::fill_n(dx, s.in_rows * s.in_columns * s.channels, 0.0f);
   for (int64_t r = 0; r < s.out_rows; ++r) {
     const int64_t top = r * s.stride_rows - s.pad_top;
@@ -46,13 +47,34 @@ void ImageGradient(const PoolShape& s, bool relu, const float* x, const float* y
   }
 }
 
+// The values of float16 numbers.
+Scratch Widened(const uint16_t* from, int64_t count, const Kernels& kernels) {
+  Scratch values(count);
+  kernels.half_to_float(from, values.data(), count);
+  return values;
+}
+
 }  // namespace
+
+bool WindowsOverlap(const PoolShape& s) { return s.stride_rows < s.kernel_rows || s.stride_columns < s.kernel_columns; }
 
 void MaxPoolGradient(const PoolShape& s, bool relu, const float* x, const float* y, const float* dy, float* dx,
                      const Kernels& kernels, const Parallel& parallel) {
   const int64_t in = s.in_rows * s.in_columns * s.channels, out = s.out_rows * s.out_columns * s.channels;
   ForFloats(s.batch * in, parallel)(
       s.batch, [&](int64_t i) { ImageGradient(s, relu, x + i * in, y + i * out, dy + i * out, dx + i * in, kernels); });
+}
+
+void MaxPoolGradient(const PoolShape& s, bool relu, const uint16_t* x, const uint16_t* y, const uint16_t* dy,
+                     uint16_t* dx, const Kernels& kernels, const Parallel& parallel) {
+  const int64_t in = s.in_rows * s.in_columns * s.channels, out = s.out_rows * s.out_columns * s.channels;
+  ForFloats(s.batch * in, parallel)(s.batch, [&](int64_t i) {
+    const Scratch wide_x = Widened(x + i * in, in, kernels), wide_y = Widened(y + i * out, out, kernels);
+    const Scratch wide_dy = Widened(dy + i * out, out, kernels);
+    Scratch wide_dx(in);
+    ImageGradient(s, relu, wide_x.data(), wide_y.data(), wide_dy.data(), wide_dx.data(), kernels);
+    kernels.float_to_half(wide_dx.data(), dx + i * in, in, Overflow::kInfinity);
+  });
 }
 
 }  // namespace ipu_tf

@@ -22,6 +22,12 @@ struct PoolShape {
 void MaxPoolGradient(const PoolShape& shape, bool relu, const float* x, const float* y, const float* dy, float* dx,
                      const Kernels& kernels, const Parallel& parallel);
 
+// The same of float16, whose windows do not overlap: then nothing is added, and nothing rounded.
+void MaxPoolGradient(const PoolShape& shape, bool relu, const uint16_t* x, const uint16_t* y, const uint16_t* dy,
+                     uint16_t* dx, const Kernels& kernels, const Parallel& parallel);
+
+bool WindowsOverlap(const PoolShape& shape);
+
 }  // namespace ipu_tf
 
 #endif  // IPU_TF_OPS_CORE_POOL_H_

@@ -125,7 +125,8 @@ struct DepthwiseGradientBlock {
 struct PhiloxThreshold {
   uint64_t key;
   uint64_t counter[2];  // The low word first.
-  uint32_t threshold;   // At most 2^23.
+  int bits;             // The low bits of a number, which are compared; at most 23.
+  uint32_t threshold;   // At most 2^bits.
 };
 
 // The gradient of one window of a max pooling.
@@ -140,13 +141,14 @@ struct PoolWindow {
   bool add;   // Add to `dx` (else overwrite).
 };
 
-// The cross entropy of a row's softmax with a label.
-struct LabelledRow {
+// The cross entropies of rows' softmax with labels.
+struct LabelledRows {
+  int64_t rows;
+  int64_t columns;
   const float* x;
-  int64_t label;
+  const int64_t* labels;
   float* loss;
   float* dx;  // Its gradient.
-  int64_t columns;
 };
 
 // The vectors of the gradient of a normalized row, one value a channel.
@@ -158,21 +160,22 @@ struct NormGradientRow {
   int64_t channels;
 };
 
-// A row of a softmax, and the dropout of it.
-struct SoftmaxRow {
+// Rows of a softmax, and the dropout of it.
+struct SoftmaxRows {
+  int64_t rows;
+  int64_t columns;
   const float* x;
   const uint8_t* kept;  // Whether dropout keeps an element; nullptr: there is none.
   float scale;          // Of elements that are kept.
   float* y;
   float* dropped;  // y after dropout.
-  int64_t columns;
 };
 
 // The gradient of such a row.
 struct SoftmaxGradientRow {
   const float* y;
   const float* dy;      // The gradient of what dropout gives, where there is one.
-  const uint8_t* kept;  // As in SoftmaxRow.
+  const uint8_t* kept;  // As in SoftmaxRows.
   float scale;
   float* dx;
   int64_t columns;
@@ -236,6 +239,9 @@ struct RecurrentGradientRow {
   int64_t units;
 };
 
+// What float16 numbers stand for values beyond the largest.
+enum class Overflow { kLargest, kNan, kInfinity };
+
 struct Kernels {
   const char* name;
   int block_rows;                 // Rows of the register block.
@@ -256,7 +262,7 @@ struct Kernels {
   // to[pixel][block_rows] = from[pixel * stride + row] for row < rows <= block_rows; the rest is undefined.
   void (*pack_rows)(const float* from, int64_t stride, int64_t pixels, int64_t rows, float* to);
   void (*half_to_float)(const uint16_t* from, float* to, int64_t count);
-  void (*float_to_half)(const float* from, uint16_t* to, int64_t count, bool nanoo);
+  void (*float_to_half)(const float* from, uint16_t* to, int64_t count, Overflow overflow);
   void (*add)(const float* from, float* to, int64_t count);  // to += from.
   // to += bias, then negative values become 0 if `relu`.
   void (*add_bias)(const float* bias, bool relu, float* to, int64_t count);
@@ -264,13 +270,16 @@ struct Kernels {
   void (*column_sums)(const float* x, int64_t stride, int64_t rows, int64_t columns, bool add, float* sums);
   // to *= 1 where x > 0, else 0.
   void (*relu_gradient)(const float* x, float* to, int64_t count);
-  // Calls `first`, ... of the generator, each of which gives four numbers: kept[i] tells whether the low 23 bits of
+  // Calls `first`, ... of the generator, each of which gives four numbers: kept[i] tells whether the low bits of
   // number i reach the threshold.
   void (*philox_at_least)(const PhiloxThreshold& random, uint64_t first, int64_t calls, uint8_t* kept);
   // y = x * scale where kept, else 0.
   void (*scale_kept)(const float* x, const uint8_t* kept, float scale, float* y, int64_t count);
   void (*max_pool_gradient)(const PoolWindow& window);
-  void (*label_loss)(const LabelledRow& row);
+  void (*label_loss)(const LabelledRows& rows);
+  // at[r] = the first column of row r where x is largest, of numbers; 0 if all are NaN or minus infinity. With
+  // `signed_zeros`, -0 is less than 0, as if it were minus the smallest normal number.
+  void (*arg_max)(const float* x, int64_t rows, int64_t columns, bool signed_zeros, int32_t* at);
   // sums[c] = sum over rows of (x[row * columns + c] - mean[c])^2.
   void (*column_squares)(const float* x, const float* mean, int64_t rows, int64_t columns, float* sums);
   // sums[c] = sum over rows of dy[row * columns + c], dots[c] = that of x * dy.
@@ -280,7 +289,7 @@ struct Kernels {
   // dx = dy * scale + (x - mean) * slope + offset.
   void (*norm_gradient)(const NormGradientRow& row, const float* dy, const float* x, float* dx);
   // y = exp(x - max(x)) / sum of that, and `dropped` = y * scale where kept, else 0.
-  void (*softmax)(const SoftmaxRow& row);
+  void (*softmax)(const SoftmaxRows& rows);
   // dx = (dy - sum(dy * y)) * y, where dy is 0 if not kept, else multiplied by the scale.
   void (*softmax_gradient)(const SoftmaxGradientRow& row);
   void (*layer_norm)(const LayerNormRows& rows);

@@ -79,8 +79,9 @@ inline void StoreLow(uint8_t* p, Words w) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(even));
 }
 
+constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT;
+inline __m128i ToInfiniteHalf(Vector v) { return _mm256_cvtps_ph(v, kNearest); }
 inline __m128i ToHalf(Vector v, bool nanoo) {
-  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT;
   if (!nanoo) return _mm256_cvtps_ph(Saturate(v), kNearest);
   const __m128i h = _mm256_cvtps_ph(v, kNearest);
   const __m128i magnitude = _mm_and_si128(h, _mm_set1_epi16(0x7fff));

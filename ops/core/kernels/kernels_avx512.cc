@@ -68,8 +68,9 @@ inline void StoreLow(uint8_t* p, Words w) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi64_epi32(reinterpret_cast<__m512i>(w)));
 }
 
+constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+inline __m256i ToInfiniteHalf(Vector v) { return _mm512_cvtps_ph(v, kNearest); }
 inline __m256i ToHalf(Vector v, bool nanoo) {
-  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   if (!nanoo) return _mm512_cvtps_ph(Saturate(v), kNearest);
   const __m256i h = _mm512_cvtps_ph(v, kNearest);
   const __m256i magnitude = _mm256_and_si256(h, _mm256_set1_epi16(0x7fff));

@@ -9,6 +9,18 @@ namespace {
 
 constexpr int64_t kBlockFloats = int64_t{1} << 16;
 
+// sums = those of blocks of rows, for each of which sum(first row, rows, sums) is called, added up in order.
+template <typename Sum>
+void SumsOfBlocks(int64_t rows, int64_t columns, float* sums, const Kernels& kernels, const Parallel& parallel,
+                  const Sum& sum) {
+  const int64_t block = std::max<int64_t>(1, kBlockFloats / columns), blocks = CeilDivide(rows, block);
+  Scratch partial(blocks * columns);
+  parallel(blocks, [&](int64_t i) {
+    sum(i * block, std::min(block, rows - i * block), partial.data() + i * columns);
+  });
+  kernels.column_sums(partial.data(), columns, blocks, columns, false, sums);
+}
+
 }  // namespace
 
 void ApplyEpilogue(const Epilogue& epilogue, float* y, int64_t rows, int64_t columns, const Kernels& kernels,
@@ -31,13 +43,18 @@ void ApplyEpilogue(const Epilogue& epilogue, float* y, int64_t rows, int64_t col
 
 void ColumnSums(const float* x, int64_t rows, int64_t columns, float* sums, const Kernels& kernels,
                 const Parallel& parallel) {
-  const int64_t block = std::max<int64_t>(1, kBlockFloats / columns), blocks = CeilDivide(rows, block);
-  Scratch partial(blocks * columns);
-  parallel(blocks, [&](int64_t i) {
-    kernels.column_sums(x + i * block * columns, columns, std::min(block, rows - i * block), columns, false,
-                        partial.data() + i * columns);
+  SumsOfBlocks(rows, columns, sums, kernels, parallel, [&](int64_t first, int64_t count, float* of_block) {
+    kernels.column_sums(x + first * columns, columns, count, columns, false, of_block);
   });
-  kernels.column_sums(partial.data(), columns, blocks, columns, false, sums);
+}
+
+void ColumnSums(const uint16_t* x, int64_t rows, int64_t columns, float* sums, const Kernels& kernels,
+                const Parallel& parallel) {
+  SumsOfBlocks(rows, columns, sums, kernels, parallel, [&](int64_t first, int64_t count, float* of_block) {
+    Scratch values(count * columns);
+    kernels.half_to_float(x + first * columns, values.data(), count * columns);
+    kernels.column_sums(values.data(), columns, count, columns, false, of_block);
+  });
 }
 
 }  // namespace ipu_tf

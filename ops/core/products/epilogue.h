@@ -26,6 +26,10 @@ void ApplyEpilogue(const Epilogue& epilogue, float* y, int64_t rows, int64_t col
 void ColumnSums(const float* x, int64_t rows, int64_t columns, float* sums, const Kernels& kernels,
                 const Parallel& parallel);
 
+// The same of float16 numbers; sums are float32.
+void ColumnSums(const uint16_t* x, int64_t rows, int64_t columns, float* sums, const Kernels& kernels,
+                const Parallel& parallel);
+
 }  // namespace ipu_tf
 
 #endif  // IPU_TF_OPS_CORE_EPILOGUE_H_

@@ -1,5 +1,6 @@
 """Joined element-wise ops: the bits of the stock ops that they take the place of."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,21 +12,26 @@ PHILOX = 1
 RATES = [0.0, 0.25, 0.3, 1e-8, 1.0]
 
 
-def drawn(key, counter, rate, shape):
+FLOATS = [tf.float32, tf.float16]
+
+
+def drawn(key, counter, rate, shape, dtype=tf.float32):
     """Returns the mask of dropout, ours and stock."""
     key, counter = tf.constant([key], tf.uint64), tf.constant(counter, tf.uint64)
-    ours = library.load().ipu_dropout_mask(key, counter, rate=rate, shape=shape)
+    rate = float(tf.constant(rate, dtype))
+    ours = library.load().ipu_dropout_mask(key, counter, rate=rate, shape=shape, dtype=dtype)
     numbers = tf.raw_ops.StatelessRandomUniformV2(
-        shape=shape, key=key, counter=counter, alg=PHILOX, dtype=tf.float32
+        shape=shape, key=key, counter=counter, alg=PHILOX, dtype=dtype
     )
     return ours, numbers >= rate
 
 
 class TestDropoutMask:
+    @pytest.mark.parametrize("dtype", FLOATS)
     @pytest.mark.parametrize("rate", RATES)
     @pytest.mark.parametrize("shape", [(0,), (3,), (64,), (7, 5, 3), (300, 901)])
-    def test_is_stock(self, rate, shape):
-        ours, stock = drawn(0x123456789ABCDEF0, [11, 2], rate, shape)
+    def test_is_stock(self, rate, shape, dtype):
+        ours, stock = drawn(0x123456789ABCDEF0, [11, 2], rate, shape, dtype)
         np.testing.assert_array_equal(ours, stock)
 
     @pytest.mark.parametrize(
@@ -47,17 +53,18 @@ class TestDropoutMask:
 
 
 class TestStatefulDropoutMask:
+    @pytest.mark.parametrize("dtype", FLOATS)
     @pytest.mark.parametrize("shape", [(0,), (3,), (300, 901)])
-    def test_calls_are_those_of_stock(self, shape):
+    def test_calls_are_those_of_stock(self, shape, dtype):
+        rate = float(tf.constant(0.3, dtype))
+
         @tf.function
         def masks():
             ours = library.load().ipu_stateful_dropout_mask(
-                rate=0.3, shape=shape, seed=5, seed2=2**40 + 1
+                rate=rate, shape=shape, seed=5, seed2=2**40 + 1, dtype=dtype
             )
-            numbers = tf.raw_ops.RandomUniform(
-                shape=shape, dtype=tf.float32, seed=5, seed2=2**40 + 1
-            )
-            return ours, numbers >= 0.3
+            numbers = tf.raw_ops.RandomUniform(shape=shape, dtype=dtype, seed=5, seed2=2**40 + 1)
+            return ours, numbers >= rate
 
         calls = [masks() for _ in range(3)]
         for ours, stock in calls:
@@ -66,18 +73,26 @@ class TestStatefulDropoutMask:
 
 
 class TestMaskedScale:
+    @pytest.mark.parametrize("dtype", FLOATS)
     @pytest.mark.parametrize("shape", [(), (5,), (16,), (3, 37), (700, 401)])
-    def test_is_stock(self, shape):
-        x, scale = normals(0, shape), tf.constant(1.0 / 0.7)
+    def test_is_stock(self, shape, dtype):
+        x, scale = tf.constant(normals(0, shape), dtype), tf.constant(1.0 / 0.7, dtype)
         mask = normals(1, shape) > 0
         np.testing.assert_array_equal(
-            library.load().ipu_masked_scale(x, mask, scale), tf.where(mask, x * scale, 0.0)
+            library.load().ipu_masked_scale(x, mask, scale),
+            tf.where(mask, x * scale, tf.zeros_like(x)),
         )
 
-    def test_what_is_dropped_is_zero(self):
-        x = np.array([np.nan, np.inf, -np.inf, -1.0] * 9, np.float32)
-        result = library.load().ipu_masked_scale(x, np.zeros(36, bool), tf.constant(2.0))
+    @pytest.mark.parametrize("dtype", FLOATS)
+    def test_what_is_dropped_is_zero(self, dtype):
+        x = tf.constant([np.nan, np.inf, -np.inf, -1.0] * 9, dtype)
+        result = library.load().ipu_masked_scale(x, np.zeros(36, bool), tf.constant(2.0, dtype))
         np.testing.assert_array_equal(result, np.zeros(36, np.float32))
+
+    def test_a_product_beyond_float16_is_infinite_as_in_stock(self):
+        x = tf.constant([6e4, -6e4, np.nan, np.inf, 3e-8], tf.float16)
+        result = library.load().ipu_masked_scale(x, np.ones(5, bool), tf.constant(2.0, x.dtype))
+        np.testing.assert_array_equal(result, x * 2.0)
 
     def test_mask_of_another_shape(self):
         with pytest.raises(
@@ -98,12 +113,15 @@ POOLS = {
 }
 
 
+WITHOUT_OVERLAP = sorted(POOLS.keys() - {"overlap", "dense"})
+
+
 def pool_gradients(images, window, strides, padding, *, relu):
     """Returns the gradient of max pooling, after a ReLU perhaps, ours and stock."""
     x = tf.nn.relu(images) if relu else tf.constant(images)
     attributes = {"ksize": [1, *window, 1], "strides": [1, *strides, 1], "padding": padding}
     y = tf.raw_ops.MaxPool(input=x, **attributes)
-    dy = tf.constant(normals(5, y.shape))
+    dy = tf.cast(normals(5, y.shape), x.dtype)
     stock = tf.raw_ops.MaxPoolGrad(orig_input=x, orig_output=y, grad=dy, **attributes)
     if relu:
         stock = tf.raw_ops.ReluGrad(gradients=stock, features=x)
@@ -117,6 +135,34 @@ class TestMaxPoolGrad:
         shape, *attributes = POOLS[case]
         ours, stock = pool_gradients(normals(0, shape), *attributes, relu=relu)
         np.testing.assert_array_equal(ours, stock)
+
+    @pytest.mark.parametrize("relu", [False, True])
+    @pytest.mark.parametrize("case", WITHOUT_OVERLAP)
+    def test_float16_is_stock(self, case, relu):
+        shape, *attributes = POOLS[case]
+        images = np.random.default_rng(3).integers(-2, 3, shape).astype(np.float16)
+        ours, stock = pool_gradients(images, *attributes, relu=relu)
+        assert ours.dtype == tf.float16
+        np.testing.assert_array_equal(ours, stock)
+
+    def test_float16_gradients_that_are_not_finite_stay(self):
+        images = tf.constant(np.random.default_rng(3).integers(0, 3, (1, 4, 4, 20)), tf.float16)
+        y = tf.nn.max_pool2d(images, 2, 2, "VALID")
+        dy = tf.constant(np.tile([np.inf, -np.inf, np.nan, 65504, 6e-8], 16), tf.float16)
+        arguments = {
+            "orig_input": images, "orig_output": y, "grad": tf.reshape(dy, y.shape),
+            "ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID",
+        }  # fmt: skip
+        np.testing.assert_array_equal(
+            library.load().ipu_max_pool_grad(**arguments), tf.raw_ops.MaxPoolGrad(**arguments)
+        )
+
+    def test_windows_of_float16_that_overlap(self):
+        x = tf.zeros([1, 4, 4, 4], tf.float16)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="would have to be rounded"):
+            library.load().ipu_max_pool_grad(
+                x, x, x, ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding="SAME"
+            )
 
     @pytest.mark.parametrize("case", POOLS)
     def test_the_first_of_equal_elements_takes_it(self, case):
@@ -167,6 +213,88 @@ class TestMaxPoolGrad:
             tf.errors.InvalidArgumentError, match=rf"{wrong} must be \[1, rows, columns, 1\]"
         ):
             library.load().ipu_max_pool_grad(x, x, x, padding="VALID", **attributes)
+
+
+class TestBiasAddGrad:
+    @pytest.mark.parametrize("dtype", FLOATS)
+    @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 6, 7, 33), (9000, 64), (70000, 3)])
+    def test_is_the_sum_over_rows(self, shape, dtype):
+        gradient = tf.cast(normals(0, shape), dtype)
+        exact = np.sum(gradient.numpy().astype(np.float64), axis=tuple(range(len(shape) - 1)))
+        sums = library.load().ipu_bias_add_grad(gradient)
+        assert sums.dtype == dtype
+        size = np.sum(np.abs(gradient.numpy().astype(np.float64)), axis=tuple(range(len(shape) - 1)))
+        # A float32 sum of blocks, each of few additions in a row; of float16, rounded once more.
+        bound = 1e-6 * size + (5e-4 * np.abs(exact) + 3e-8 if dtype == tf.float16 else 0)
+        assert np.all(np.abs(sums.numpy() - exact) <= bound)
+
+    def test_sums_beyond_float16_are_infinite_as_in_stock(self):
+        gradient = tf.constant([[6e4, -6e4, 1.0]] * 3, tf.float16)
+        np.testing.assert_array_equal(
+            library.load().ipu_bias_add_grad(gradient), tf.raw_ops.BiasAddGrad(out_backprop=gradient)
+        )
+
+    @pytest.mark.parametrize("shape", [(5,), (0, 4), (4, 0)])
+    def test_what_has_no_rows(self, shape):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="rows of at least one channel"):
+            library.load().ipu_bias_add_grad(tf.zeros(shape))
+
+
+ROWS_OF_SCORES = [(1, 1), (3, 2), (16, 10), (40, 10), (9, 16), (7, 32), (7, 33), (2, 1000), (4, 9, 5)]
+
+
+class TestSoftmax:
+    @pytest.mark.parametrize("shape", ROWS_OF_SCORES)
+    def test_is_that_of_float64(self, shape):
+        x = normals(0, shape, scale=5)
+        np.testing.assert_allclose(
+            library.load().ipu_softmax(x), tf.nn.softmax(x.astype(np.float64)), rtol=1e-5, atol=1e-9
+        )
+
+    @pytest.mark.parametrize("columns", [21, 50])
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    def test_what_is_not_finite_is_as_in_float64(self, value, columns):
+        # In float32, oneDNN has zeros in a row of which one score is NaN.
+        x = normals(0, (5, columns))
+        x[0, 4] = x[1, :] = x[2, 0] = value
+        np.testing.assert_allclose(
+            library.load().ipu_softmax(x), tf.nn.softmax(x.astype(np.float64)), rtol=1e-5, atol=1e-9
+        )
+
+    def test_a_row_does_not_depend_on_those_beside_it(self):
+        x = normals(0, (37, 10))
+        whole = library.load().ipu_softmax(x)
+        for row in range(37):
+            np.testing.assert_array_equal(library.load().ipu_softmax(x[row : row + 1])[0], whole[row])
+
+
+class TestArgMax:
+    @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+    @pytest.mark.parametrize("shape", [*ROWS_OF_SCORES, (0, 3), (70, 1000)])
+    def test_is_stock(self, shape, dtype):
+        # Few values, so that the largest one often stands twice.
+        x = np.random.default_rng(2).integers(-9, 9, shape).astype(np.float32)
+        ours = library.load().ipu_arg_max(x, output_type=dtype)
+        assert ours.dtype == dtype
+        np.testing.assert_array_equal(ours, tf.argmax(x, -1, dtype))
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -3.4028235e38])
+    def test_what_is_not_finite_is_as_in_stock(self, value):
+        x = normals(0, (6, 40))
+        x[0, 4] = x[1, :] = x[2, 0] = x[3, 33] = x[4, :39] = value
+        np.testing.assert_array_equal(library.load().ipu_arg_max(x), tf.argmax(x, -1))
+
+    def test_zeros_may_have_signs(self):
+        tiny = np.float32(1.1754944e-38)
+        x = np.float32([[-0.0, 0.0, -1.0], [0.0, -0.0, 0.0], [-tiny, -0.0, -1.0], [-1.0, -0.0, -tiny]])
+        signed = [library.load().ipu_arg_max(x, signed_zeros=each).numpy() for each in (False, True)]
+        np.testing.assert_array_equal(signed, [[0, 0, 1, 1], [1, 0, 0, 1]])
+        np.testing.assert_array_equal(signed[1], keras.ops.argmax(x, -1))
+
+    @pytest.mark.parametrize("shape", [(), (3, 0)])
+    def test_rows_without_columns(self, shape):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="at least one column"):
+            library.load().ipu_arg_max(tf.zeros(shape))
 
 
 # Images, filter, strides: read as lines (of one panel of channels, or several), and by phases.

@@ -1,5 +1,6 @@
 """Ops that are joined, products with bias and ReLU for one: the same values."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -269,6 +270,89 @@ def test_the_gradient_of_a_relu_that_ends_at_six_has_the_bits_of_stock(strategy)
     assert "IpuRelu6Grad" in types
     assert "Relu6Grad" not in types
     np.testing.assert_array_equal(function(x, dy), fn(x, dy))
+
+
+@pytest.mark.parametrize("fn", [dropout, lambda x: tf.nn.dropout(x, 0.3, seed=7)])
+def test_dropout_of_float16_has_the_bits_of_stock(strategy, fn):
+    x = tf.cast(random(40, 33), tf.float16)
+    tf.random.set_seed(3)
+    function = traced(strategy, fn, [x])
+    assert not {*ELEMENT_WISE, "RandomUniform"} & set(live_types(function))
+    tf.random.set_seed(3)
+    stock = tf.function(fn).get_concrete_function(x)
+    np.testing.assert_array_equal(function(x), stock(x))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_pooling_of_float16_is_joined_where_windows_are_apart(strategy, size):
+    def fn(x):
+        return gradients_of(lambda x: tf.nn.max_pool2d(tf.nn.relu(x), size, 2, "SAME"), (x,))
+
+    x = tf.cast(random(2, 6, 5, 4), tf.float16)
+    function = traced(strategy, fn, [x])
+    assert ("IpuMaxPoolGrad" in live_types(function)) == (size == 2)
+    np.testing.assert_array_equal(function(x)[0], fn(x)[0])
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float16])
+def test_the_gradient_of_the_bias_of_many_rows(strategy, dtype):
+    def fn(x, b):
+        return gradients_of(lambda x, b: tf.sin(tf.nn.bias_add(x, b)), (x, b))
+
+    x, b = tf.cast(random(40, 50, 64), dtype), tf.cast(random(64, seed=1), dtype)
+    function = traced(strategy, fn, [x, b])
+    assert "IpuBiasAddGrad" in live_types(function)
+    assert "BiasAddGrad" not in live_types(function)
+    np.testing.assert_allclose(function(x, b)[1], fn(x, b)[1], rtol=2e-3, atol=2e-3)
+
+
+def test_other_gradients_of_biases_stay(strategy):
+    def few(x, b):
+        return gradients_of(tf.nn.bias_add, (x, b))
+
+    def first(x, b):
+        return gradients_of(lambda x, b: tf.nn.bias_add(x, b, data_format="NCHW"), (x, b))
+
+    for fn, shape in ((few, (40, 64)), (first, (40, 64, 50))):
+        function = traced(strategy, fn, [random(*shape), random(64)])
+        assert "IpuBiasAddGrad" not in live_types(function)
+
+
+def test_choices_among_few_scores_of_many_rows(strategy):
+    def fn(x):
+        probabilities = tf.nn.softmax(x)
+        largest = tf.cast(tf.argmax(x, 2), tf.int32)
+        return tf.argmax(probabilities, -1, tf.int32), largest, probabilities
+
+    x = random(60, 70, 20)
+    function = traced(strategy, fn, [x])
+    assert not {"Softmax", "ArgMax"} & set(live_types(function))
+    for ours, stock in zip(function(x), fn(x), strict=True):
+        assert ours.dtype == stock.dtype
+        np.testing.assert_allclose(ours, stock, rtol=1e-5)
+
+
+def test_the_choice_of_keras_with_its_order_of_zeros(strategy):
+    x = np.random.default_rng(2).choice(np.float32([-1.0, -0.0, 0.0]), (60, 70, 20))
+    function = traced(strategy, lambda x: keras.ops.argmax(x, -1), [tf.constant(x)])
+    assert set(live_types(function)) == {"Identity", "IpuArgMax", "Placeholder"}
+    np.testing.assert_array_equal(function(tf.constant(x)), keras.ops.argmax(x, -1))
+
+
+@pytest.mark.parametrize("shape", [(60, 7, 20), (60, 70, 40)], ids=["few rows", "many scores"])
+def test_other_choices_stay(strategy, shape):
+    function = traced(strategy, lambda x: tf.argmax(tf.nn.softmax(x), -1, tf.int32), [random(*shape)])
+    assert {"Softmax", "ArgMax"} <= set(live_types(function))
+
+
+def test_choices_along_another_axis_stay(strategy):
+    function = traced(strategy, lambda x: tf.argmax(x, 1, tf.int32), [random(60, 70, 20)])
+    assert "ArgMax" in live_types(function)
+
+
+def test_a_softmax_before_dropout_is_joined_with_it(strategy):
+    function = traced(strategy, lambda x: dropout(tf.nn.softmax(x)), [random(60, 70, 20)])
+    assert "IpuSoftmaxDropout" in live_types(function)
 
 
 def test_gradients_by_a_tape_outside_of_dropout_and_pooling(strategy):
