@@ -189,10 +189,12 @@ class Trainer:
 
     def _train(self, model: keras.Model, steps: int) -> float:
         """Trains for so many steps of each replica; returns samples a second."""
+        side = self._side
+        # IPUs count the batches of all replicas.
+        batches = steps if side.global_batches else steps * side.replicas
         start = time.perf_counter()
-        model.fit(self._dataset, epochs=1, steps_per_epoch=steps, shuffle=False, verbose=0)
-        samples = steps * self._side.batch * self._side.replicas
-        return samples / (time.perf_counter() - start)
+        model.fit(self._dataset, epochs=1, steps_per_epoch=batches, shuffle=False, verbose=0)
+        return steps * side.batch * side.replicas / (time.perf_counter() - start)
 
 
 def main(case: str, side: str) -> None:

@@ -5,6 +5,7 @@
 
 #include "../../ops/core/elements/chains.h"
 #include "../../ops/core/elements/dropout.h"
+#include "../../ops/core/elements/label_loss.h"
 #include "../../ops/core/elements/normalization.h"
 #include "../../ops/core/elements/pool.h"
 #include "../../ops/core/elements/rounding.h"
@@ -185,14 +186,16 @@ TEST(DropoutKeepsWhatReachesItsRate) {
       for (const float rate : {0.0f, 0.3f, 1.0f}) {
         for (const auto& counter : counters) {
           const Context context(std::string(kernels->name) + ": " + std::to_string(count));
-          std::vector<uint8_t> wanted(count), kept(count);
-          for (int64_t i = 0; i < count; ++i) {
-            const uint64_t low = counter[0] + static_cast<uint64_t>(i / 4);
-            const uint32_t word = Philox(99, low, counter[1] + (low < counter[0] ? 1 : 0))[i % 4];
-            wanted[i] = std::ldexp(static_cast<double>(word & 0x7fffff), -23) >= static_cast<double>(rate);
+          for (const int bits : {kFloatBits, kHalfBits}) {
+            std::vector<uint8_t> wanted(count), kept(count);
+            for (int64_t i = 0; i < count; ++i) {
+              const uint64_t low = counter[0] + static_cast<uint64_t>(i / 4);
+              const uint32_t word = Philox(99, low, counter[1] + (low < counter[0] ? 1 : 0))[i % 4];
+              wanted[i] = std::ldexp(static_cast<double>(word % (1u << bits)), -bits) >= static_cast<double>(rate);
+            }
+            DrawKept(99, counter, bits, rate, kept.data(), count, *kernels, {});
+            CHECK_SAME(kept, wanted);
           }
-          DrawKept(99, counter, rate, kept.data(), count, *kernels, {});
-          CHECK_SAME(kept, wanted);
         }
       }
     }
@@ -341,8 +344,9 @@ TEST(SoftmaxAndItsGradientAreThoseOfDoubles) {
       std::vector<uint8_t> kept(x.size());
       for (size_t i = 0; i < kept.size(); ++i) kept[i] = i % 3 != 0;
       for (float& value : x) value *= 40.0f;
-      std::vector<float> y(x.size()), dropped(x.size()), dx(x.size()), plain_dx(x.size());
-      Softmax({x.data(), kept.data(), scale, y.data(), dropped.data(), columns}, rows, *kernels, Parallel{});
+      std::vector<float> y(x.size()), dropped(x.size()), dx(x.size()), plain(x.size()), plain_dx(x.size());
+      Softmax({rows, columns, x.data(), kept.data(), scale, y.data(), dropped.data()}, *kernels, Parallel{});
+      Softmax({rows, columns, x.data(), nullptr, 1.0f, plain.data(), nullptr}, *kernels, Parallel{});
       SoftmaxGradient({y.data(), dy.data(), kept.data(), scale, dx.data(), columns}, rows, *kernels, Parallel{});
       SoftmaxGradient({y.data(), dy.data(), nullptr, 1.0f, plain_dx.data(), columns}, rows, *kernels, Parallel{});
       std::vector<double> wanted(x.size()), wanted_dropped(x.size()), wanted_dx(x.size()), wanted_plain(x.size());
@@ -365,8 +369,52 @@ TEST(SoftmaxAndItsGradientAreThoseOfDoubles) {
       const std::vector<double> tolerance(x.size(), 2e-6);
       CHECK_CLOSE(y, wanted, tolerance);
       CHECK_CLOSE(dropped, wanted_dropped, tolerance);
+      CHECK_CLOSE(plain, wanted, tolerance);
       CHECK_CLOSE(dx, wanted_dx, tolerance);
       CHECK_CLOSE(plain_dx, wanted_plain, tolerance);
+    }
+  }
+}
+
+TEST(LabelLossesAreThoseOfDoubles) {
+  const int64_t rows = 70;
+  for (const Kernels* kernels : KernelTables()) {
+    for (const int64_t columns : kCounts) {
+      const Context context(std::string(kernels->name) + " " + std::to_string(columns) + " columns");
+      std::vector<float> x = Numbers(rows * columns, 3), dx(x.size()), loss(rows);
+      for (float& value : x) value *= 20.0f;
+      std::vector<int32_t> labels(rows);
+      std::vector<double> wanted(rows), wanted_dx(x.size());
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t at = row * columns;
+        labels[row] = static_cast<int32_t>(row * 7 % columns);
+        double total = 0.0;
+        for (int64_t i = at; i < at + columns; ++i) total += std::exp(static_cast<double>(x[i]));
+        for (int64_t i = at; i < at + columns; ++i) wanted_dx[i] = std::exp(static_cast<double>(x[i])) / total;
+        wanted_dx[at + labels[row]] -= 1.0;
+        wanted[row] = std::log(total) - x[at + labels[row]];
+      }
+      LabelLoss(x.data(), labels.data(), rows, columns, loss.data(), dx.data(), *kernels, Parallel{});
+      CHECK_CLOSE(loss, wanted, std::vector<double>(loss.size(), 1e-4));
+      CHECK_CLOSE(dx, wanted_dx, std::vector<double>(dx.size(), 1e-6));
+    }
+  }
+}
+
+TEST(TheFirstOfTheLargestIsChosen) {
+  const int64_t rows = 70;
+  for (const Kernels* kernels : KernelTables()) {
+    for (const int64_t columns : kCounts) {
+      const Context context(std::string(kernels->name) + " " + std::to_string(columns) + " columns");
+      std::vector<float> x(rows * columns);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 13) - 6.0f;
+      std::vector<int64_t> at(rows), wanted(rows);
+      for (int64_t row = 0; row < rows; ++row) {
+        const auto begin = x.begin() + row * columns;
+        wanted[row] = std::max_element(begin, begin + columns) - begin;
+      }
+      ArgMax(x.data(), rows, columns, /*signed_zeros=*/false, at.data(), *kernels, Parallel{});
+      CHECK_SAME(at, wanted);
     }
   }
 }
