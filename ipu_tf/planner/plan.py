@@ -239,9 +239,9 @@ def largest_block(shape: OpShape, splits: Block, grain: int) -> Block:
 def cut_grain(name: str, shape: OpShape, plan: Plan) -> int:
     """Returns how many elements of an extent stay together where a plan cuts it.
 
-    They are those of an AMP pass: summed ones, and the features that it computes side by side, as
-    far as these divide the extent (poplibs, getOutChansPerGroup). A plan of more parts than there
-    are such groups cuts smaller ones.
+    They are those of an AMP pass: summed ones, and the features that it computes side by side; the
+    last group may be smaller. poplibs fills it up (Convolution.cpp, convolutionPreprocess and
+    getPartialOutputShape). A plan of more parts than there are such groups cuts smaller ones.
     """
     return int(cut_grains(name, shape, plan.method, plan.grain, plan.splits[name]))
 
@@ -254,7 +254,7 @@ def cut_grains(name: str, shape: OpShape, method: str, grain: int, parts: Count)
     if name != features or not method.startswith(_AMP):
         return 1
     extent = shape.extents[name]
-    group: Count = math.gcd(FEATURE_GROUP, extent)
+    group: Count = min(FEATURE_GROUP, extent)
     for _ in range(FEATURE_GROUP.bit_length() - 1):
         group = np.where(ceil_div(extent, group) < parts, group // 2, group)
     return group

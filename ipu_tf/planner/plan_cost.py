@@ -21,6 +21,7 @@ from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.convert import convert, fill
 from ipu_tf.machine.vertices.movement import copy, dynamic_slice, dynamic_update, transpose
 from ipu_tf.planner.candidates import Candidates
+from ipu_tf.planner.padding import NONE_ARRANGED, Arranged, padding_cost
 from ipu_tf.planner.plan import Plan
 from ipu_tf.planner.plan_blocks import (
     ACCUMULATOR_BYTES,
@@ -65,7 +66,12 @@ def plan_cost(shape: OpShape, plan: Plan | Candidates, target: Target) -> Count:
     return sum(phase.total_cycles for phase in plan_phases(shape, plan, target))
 
 
-def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tuple[Phase, ...]:
+def plan_phases(
+    shape: OpShape,
+    plan: Plan | Candidates,
+    target: Target,
+    arranged: Arranged = NONE_ARRANGED,
+) -> tuple[Phase, ...]:
     """Returns the phases of plans, in the order they run; phases without work cost nothing.
 
     If windows skip elements of the result, their zeros are multiplied, or filled in at the end,
@@ -75,17 +81,18 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
         shape: The op.
         plan: A plan, or candidates.
         target: The machine.
+        arranged: The operands that reach a plan in copies which are charged elsewhere.
     """
     plans = plan if isinstance(plan, Candidates) else Candidates.of(plan)
     blocks = plan_blocks(shape, plans, target)
     undilated = shape.undilated
     if undilated is None:
-        return _phases(shape, plans, blocks, target)
+        return _phases(shape, plans, blocks, target, arranged)
     undilated_blocks = plan_blocks(undilated, plans, target)
-    phases = _phases(shape, plans, blocks, target)
+    phases = _phases(shape, plans, blocks, target, arranged)
     result_elements = _result_share(undilated, plans, undilated_blocks)
     dilated = (
-        *_phases(undilated, plans, undilated_blocks, target),
+        *_phases(undilated, plans, undilated_blocks, target, arranged),
         _dilate(shape, plans, blocks, result_elements, target),
     )
     phases = (*phases, Phase(name="dilate", cost=Cost()))
@@ -116,7 +123,7 @@ def _either(condition: NDArray[np.bool_], one: Phase, other: Phase) -> Phase:
 
 
 def _phases(
-    shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target
+    shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target, arranged: Arranged
 ) -> tuple[Phase, ...]:
     """Returns the phases of plans that multiply every element of the result."""
     multiply = _multiply(shape, plans, blocks, target)
@@ -130,11 +137,14 @@ def _phases(
             _accumulate(shape, plans, blocks, target),
             _update(shape, plans, blocks, target),
         )
-    return (_rearrange(shape, plans, target), *step, _cast(shape, plans, blocks, target))
+    return (_rearrange(shape, plans, target, arranged), *step, _cast(shape, plans, blocks, target))
 
 
-def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
-    """The transposition of inputs where they lie, or the turn of operands and result."""
+def _rearrange(shape: OpShape, plans: Candidates, target: Target, arranged: Arranged) -> Phase:
+    """The transposition of inputs where they lie, or the turn of operands and result.
+
+    Beside a transposition, the copies of what does not fill AMP passes; a turn copies all of it.
+    """
     if streams_other_input(shape, plans.method):
         return Phase(name="rearrange", cost=_turn(shape, plans, target))
     whole = shape.operands(shape.extents)
@@ -147,7 +157,8 @@ def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
         )
         if is_rearranged
     )
-    return Phase(name="rearrange", cost=_compute_cost(cycles, target))
+    padding = padding_cost(shape, plans, target, arranged)
+    return Phase(name="rearrange", cost=_compute_cost(cycles, target) + padding)
 
 
 def _turn(shape: OpShape, plans: Candidates, target: Target) -> Cost:

@@ -7,22 +7,28 @@ from dataclasses import dataclass
 
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
+from ipu_tf.planner.padding import NONE_ARRANGED, Arranged
 from ipu_tf.planner.partition import largest_part
 from ipu_tf.planner.plan import Plan, cut_grain, largest_block
 from ipu_tf.planner.plan_cost import Phase, plan_phases
 from ipu_tf.planner.shapes import OpShape
 
 
-def plan_supersteps(shape: OpShape, plan: Plan, target: Target) -> tuple[Superstep, ...]:
+def plan_supersteps(
+    shape: OpShape, plan: Plan, target: Target, arranged: Arranged = NONE_ARRANGED
+) -> tuple[Superstep, ...]:
     """Returns the supersteps of a plan, in order; serial steps follow one another.
 
     Args:
         shape: The op.
         plan: How it is split.
         target: The machine.
+        arranged: The operands that reach the plan in copies which are charged elsewhere.
     """
     shares = _Shares.of(shape, plan)
-    phases = [phase for phase in plan_phases(shape, plan, target) if phase.total_cycles > 0]
+    phases = [
+        phase for phase in plan_phases(shape, plan, target, arranged) if phase.total_cycles > 0
+    ]
     before = [
         _superstep(p, plan, shares) for p in phases if p.repeats == 1 and not _after(p, phases)
     ]

@@ -1,9 +1,9 @@
 """The order in which the elements of a tensor lie in memory.
 
-AMP units store the features of a result in groups, side by side. Those of a product whose left
-operand waits are its rows (poplibs, getOutChansPerGroup), so that its columns lie apart; if no
-group divides the rows, the columns lie side by side. Views and element-wise operations keep the
-order. Modelled: what tensors of different orders or anything else made lies as its dimensions say.
+AMP units store the features of a result in groups, side by side, of which the last may be smaller.
+Those of a product whose left operand waits are its rows (poplibs, getPartialOutputShape), so that
+its columns lie apart. Views and element-wise operations keep the order. Modelled: what tensors of
+different orders or anything else made lies as its dimensions say.
 """
 
 from __future__ import annotations

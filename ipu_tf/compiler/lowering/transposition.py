@@ -7,6 +7,7 @@ The copy is there until the operation that reads it has run.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -42,10 +43,18 @@ class Transposition:
 
 
 def transposition(
-    where: Placement, dtype: str, target: Target, *, by_elements: bool
+    where: Placement, dtype: str, target: Target, *, by_elements: bool, filled: float = 1.0
 ) -> Transposition:
-    """Returns the transposition of every tile's share of a tensor."""
-    elements = where.tile_elements
+    """Returns the transposition of every tile's share of a tensor.
+
+    Args:
+        where: The tensor's place.
+        dtype: Its type.
+        target: The machine.
+        by_elements: Whether it moves element by element.
+        filled: The elements that move, zeros included, over those of the tensor.
+    """
+    elements = math.ceil(where.tile_elements * filled)
     if by_elements:
         vertex = vertices.copy(elements, dtype, target, piece_elements=1)
     else:

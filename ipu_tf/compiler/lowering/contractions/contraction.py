@@ -22,6 +22,7 @@ from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.arrivals import is_viewed
+from ipu_tf.planner.padding import Arranged, filled_shares
 from ipu_tf.planner.plan import Plan, largest_block
 from ipu_tf.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.planner.plan_memory import PlanMemory, plan_memory
@@ -55,23 +56,29 @@ def contraction(
     layout = plan_layout(instruction, array, "result", shape, plan)
     result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
     traffic, messages = NOTHING, _partial_messages(shape, plan)
-    transposed = transpositions(instruction, operands, context)
+    arranged = [False] * len(_SIDES)
+    filled = filled_shares(shape, plan, context.target)
+    transposed = transpositions(instruction, operands, filled, context)
     for number, operand in enumerate(operands):
         source_array = context.operand(instruction, number).array
         layout = plan_layout(instruction, source_array, _SIDES[number], shape, plan)
         home = _home(operand, layout, min(plan.tiles, context.target.tiles))
         operand_traffic = _without_skips(move(operand, home), number, shape)
-        if number in transposed and transposed[number].by_elements:
+        by_elements = number in transposed and transposed[number].by_elements
+        if by_elements:
             operand_traffic = dataclasses.replace(operand_traffic, rearranged_cycles=0)
         elif operand_traffic.rearranged_cycles and _is_viewed(number, shape, plan):
             operand_traffic = dataclasses.replace(
                 operand_traffic, rearranged_cycles=_viewed_cycles(operand, home, operand_traffic)
             )
+        # A copy that moves element by element, or packs pieces, fills up channels as well.
+        arranged[number] = by_elements or operand_traffic.rearranged_cycles > 0
         traffic += operand_traffic
         messages += _operand_messages(operand, home, number, shape, plan)
     memory = _memory(shape, plan, context.target)
     transposition_steps = supersteps([one.stage for one in transposed.values()], context.target)
-    products_of_plan = _supersteps(shape, plan, result.first_tile, traffic, context.target)
+    steps = _steps(shape, plan, context.target, (arranged[0], arranged[1]))
+    products_of_plan = _supersteps(steps, shape, plan, result.first_tile, traffic, context.target)
     return LoweredInstruction(
         supersteps=(*transposition_steps, *products_of_plan),
         results=(result,),
@@ -100,8 +107,8 @@ def preferred_operand(
 
 
 @lru_cache(maxsize=_CACHED_PLANS)
-def _steps(shape: OpShape, plan: Plan, target: Target) -> tuple[Superstep, ...]:
-    return plan_supersteps(shape, plan, target)
+def _steps(shape: OpShape, plan: Plan, target: Target, arranged: Arranged) -> tuple[Superstep, ...]:
+    return plan_supersteps(shape, plan, target, arranged)
 
 
 @lru_cache(maxsize=_CACHED_PLANS)
@@ -182,14 +189,19 @@ def _tile_parts(plan: Plan, names: Sequence[str]) -> int:
 
 
 def _supersteps(
-    shape: OpShape, plan: Plan, first_tile: int, traffic: Traffic, target: Target
+    plan_steps: Sequence[Superstep],
+    shape: OpShape,
+    plan: Plan,
+    first_tile: int,
+    traffic: Traffic,
+    target: Target,
 ) -> tuple[Superstep, ...]:
     """Returns the supersteps of a plan from a tile on, with further traffic in the first exchange.
 
     If the plan exchanges nothing, that traffic is a superstep of its own.
     """
     work = PlanWork(target=target, shape=shape, plan=plan, first_tile=first_tile)
-    steps = [dataclasses.replace(step, work=work) for step in _steps(shape, plan, target)]
+    steps = [dataclasses.replace(step, work=work) for step in plan_steps]
     if traffic == NOTHING:
         return tuple(steps)
     alone = exchange_cycles(traffic, target)

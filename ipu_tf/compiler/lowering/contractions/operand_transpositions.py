@@ -25,9 +25,20 @@ _WEIGHT = 1
 
 
 def transpositions(
-    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+    instruction: Instruction,
+    operands: Sequence[Placement],
+    filled: Sequence[float],
+    context: LoweringContext,
 ) -> Mapping[int, Transposition]:
-    """Returns the transpositions of a dot's operands, by operand."""
+    """Returns the transpositions of a dot's operands, by operand.
+
+    Args:
+        instruction: The dot.
+        operands: The placements of its operands.
+        filled: Elements of each operand, filled up to whole AMP passes, over those that it has. The
+            filled operand is what moves.
+        context: Of its computation.
+    """
     if instruction.opcode != "dot":
         return {}
     numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
@@ -45,7 +56,11 @@ def transpositions(
         if min(rows, columns) > 1:
             by_elements = bool(rows % BLOCK or columns % BLOCK)
             by_operand[index] = transposition(
-                operands[index], array.dtype, context.target, by_elements=by_elements
+                operands[index],
+                array.dtype,
+                context.target,
+                by_elements=by_elements,
+                filled=filled[index],
             )
     return by_operand
 

@@ -2,9 +2,9 @@
 
 poplibs brings such an operand into the order of the result first (popops, ElementWise.cpp): with
 its transposing vertex if both lie in groups of whole vectors, else element by element. It finds
-groups along single dimensions alone (poputil, VarStructure.cpp, detectDimGroupings): groups of 8
-rows that do not divide the 197 tokens of a sample are none. Norms take tensors as matrices, and
-bring the gradient into the order of the activations (poplin, Norms.cpp).
+groups along single dimensions alone (poputil, VarStructure.cpp, detectDimGroupings): groups of 16
+rows that do not divide the 1,576 tokens of eight samples are none. Norms take tensors as matrices,
+and bring the gradient into the order of the activations (poplin, Norms.cpp).
 
 Modelled: variables lie as the backward pass writes them, and a chain of sums adds up what lies in
 one order first.
