@@ -27,7 +27,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     kinds.add_argument("--optimizer", choices=("own", "sgd", "adam"), default="own")
     kinds.add_argument("--big", action="store_true", help="the big networks instead")
     kerases = tasks.add_parser("kerases", help="models of Keras 2 against Keras 3, on the IPU")
-    for task in (kinds, kerases):
+    parts = tasks.add_parser("parts", help="replicas and stages against accumulation, on the host")
+    for task in (kinds, kerases, parts):
         task.add_argument("--only", default="", help="the networks with this in their name")
         task.add_argument("--restarts", type=int, default=1, help="of the processes of both sides")
     loops = tasks.add_parser("loops", help="loops with feeds against stock TensorFlow's loops")
@@ -50,7 +51,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     poplar = tasks.add_parser("poplar", help="vertices a second of C++ programs for Poplar")
     others = (loops, mcmc, compiler, aliases, distributed, poplar)
-    for task in (fit, ops, keras, kinds, kerases, *others):
+    for task in (fit, ops, keras, kinds, kerases, parts, *others):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     kinds.set_defaults(rounds=3)  # The figures of docs/performance.md have 9, and 3 restarts.
@@ -61,7 +62,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     cores = len(os.sched_getaffinity(0))
     if options.task == "ops" and not all(1 <= count <= cores for count in options.threads):
         parser.error(f"--threads must be from 1 to {cores}. Received: {options.threads}")
-    if options.task in ("kinds", "kerases") and options.restarts < 1:
+    if options.task in ("kinds", "kerases", "parts") and options.restarts < 1:
         parser.error(f"--restarts must be at least 1. Received: {options.restarts}")
     if options.task == "mcmc" and options.samples < 1:
         parser.error(f"--samples must be at least 1. Received: {options.samples}")

@@ -43,6 +43,20 @@ inline void Store(float* p, Vector v, Mask m) {
   if (left == 0x1 || left == 0x7) _mm_store_ss(p, rest);
 }
 inline Vector MultiplyAdd(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
+// sums[j] += *x * columns[j]. Left to itself, GCC 12 loads ahead: convolutions take 1.04 times as long.
+template <int Vectors>
+inline void AddRow(const float* x, const Vector* columns, Vector* sums) {
+  if constexpr (Vectors == 2) {
+    Vector all;
+    asm("vbroadcastss %3, %2\n\tvfmadd231ps %4, %2, %0\n\tvfmadd231ps %5, %2, %1"
+        : "+x"(sums[0]), "+x"(sums[1]), "=&x"(all)
+        : "m"(*x), "x"(columns[0]), "x"(columns[1]));
+  } else {
+    const Vector all = Broadcast(x);
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) sums[j] = MultiplyAdd(all, columns[j], sums[j]);
+  }
+}
 inline Vector Relu(Vector v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }  // NaN stays.
 inline Vector Add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
 

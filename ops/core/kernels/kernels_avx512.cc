@@ -34,6 +34,21 @@ inline void Store(float* p, Vector v) { _mm512_storeu_ps(p, v); }
 inline void Stream(float* p, Vector v) { _mm512_stream_ps(p, v); }
 inline void Store(float* p, Vector v, Mask m) { _mm512_mask_storeu_ps(p, m, v); }
 inline Vector MultiplyAdd(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
+// sums[j] += *x * columns[j]. Left to itself, GCC 12 loads ahead for several rows and spills what it has loaded:
+// convolutions take 1.06 times as long.
+template <int Vectors>
+inline void AddRow(const float* x, const Vector* columns, Vector* sums) {
+  if constexpr (Vectors == 2) {
+    Vector all;
+    asm("vbroadcastss %3, %2\n\tvfmadd231ps %4, %2, %0\n\tvfmadd231ps %5, %2, %1"
+        : "+v"(sums[0]), "+v"(sums[1]), "=&v"(all)
+        : "m"(*x), "v"(columns[0]), "v"(columns[1]));
+  } else {
+    const Vector all = Broadcast(x);
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) sums[j] = MultiplyAdd(all, columns[j], sums[j]);
+  }
+}
 inline Vector Relu(Vector v) { return _mm512_max_ps(_mm512_setzero_ps(), v); }  // NaN stays.
 inline Vector Add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
 

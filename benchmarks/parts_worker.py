@@ -1,0 +1,112 @@
+"""One side of the `parts` benchmark: a process that trains on request.
+
+It uses the protocol of `benchmarks.fit_worker`, but answers with the seconds of a weight update.
+Started as `benchmarks.parts_worker NETWORK SIDE`; the sides are "accumulation", "replicas" and
+"stages".
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+
+from benchmarks.keras_worker import CLASSES, on_ipus, untuned
+from benchmarks.replies import serve
+from ipu_tf.pipelining import PipelineSchedule
+
+COUNT = 4
+"""Replicas, stages, and micro-batches of an update."""
+BATCH = 32
+BATCHES = 80
+SHAPES = {"mlp": (784,), "cnn": (32, 32, 3)}
+
+
+def network(name: str) -> tuple[keras.Model, list[int]]:
+    """Makes a network; returns it, and the stage of each of its layers."""
+    keras.utils.set_random_seed(1)
+    inputs = x = keras.Input(SHAPES[name])
+    if name == "mlp":
+        for _ in range(3):
+            x = layers.Dense(512, activation="relu")(x)
+        stages = [0, 1, 2, 3]
+    else:
+        for width in (32, 64):
+            x = layers.Conv2D(width, 3, padding="same", activation="relu")(x)
+            x = layers.Conv2D(width, 3, activation="relu")(x)
+            x = layers.MaxPooling2D()(x)
+        x = layers.Dense(512, activation="relu")(layers.Flatten()(x))
+        stages = [0, 1, 1, 2, 3, 3, 3, 3, 3]
+    return keras.Model(inputs, layers.Dense(CLASSES, activation="softmax")(x)), stages
+
+
+class Trainer:
+    """The model of one side.
+
+    Args:
+        name: A name in `SHAPES`.
+        side: "accumulation", "replicas" or "stages".
+    """
+
+    def __init__(self, name: str, side: str) -> None:
+        self._replicates = side == "replicas"
+        self._strategy = on_ipus(1 if side == "accumulation" else COUNT)
+        random = np.random.default_rng(0)
+        x = random.random((BATCH * BATCHES, *SHAPES[name]), np.float32)
+        y = random.integers(0, CLASSES, len(x)).astype(np.int32)
+        batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH, drop_remainder=True)
+        self._dataset = untuned(batches.cache().repeat())
+        with self._strategy.scope():
+            self._model, stages = network(name)
+            if side == "accumulation":
+                self._model.set_gradient_accumulation_options(COUNT, "mean")
+            elif side == "stages":
+                self._pipeline(stages)
+        self._updates = 0
+
+    def _pipeline(self, stages: list[int]) -> None:
+        assignment = self._model.get_pipeline_stage_assignment()
+        for layer, stage in zip(assignment, stages, strict=True):
+            layer.pipeline_stage = stage
+        self._model.set_pipeline_stage_assignment(assignment)
+        self._model.set_pipelining_options(
+            gradient_accumulation_steps_per_replica=COUNT,
+            gradient_accumulation_reduction_method="mean",
+            pipeline_schedule=PipelineSchedule.Interleaved,
+        )
+
+    def answer(self, request: dict[str, Any]) -> dict[str, float]:
+        """The seconds of one of so many weight updates."""
+        updates = request["settings"]["updates_per_execution"]
+        if updates != self._updates:
+            self._compile(updates)
+        return {"seconds": self._train(request["steps"]) / request["steps"]}
+
+    def _compile(self, updates: int) -> None:
+        """Makes the training loop of so many updates, and runs it."""
+        steps = updates * (1 if self._replicates else COUNT)
+        with self._strategy.scope():
+            loss = "sparse_categorical_crossentropy"
+            self._model.compile(keras.optimizers.SGD(1e-3), loss, steps_per_execution=steps)
+        self._train(updates)
+        self._updates = updates
+
+    def _train(self, updates: int) -> float:
+        """Trains for so many updates; returns the seconds."""
+        begin = time.perf_counter()
+        self._model.fit(self._dataset, steps_per_epoch=updates * COUNT, shuffle=False, verbose=0)
+        return time.perf_counter() - begin
+
+
+def main(name: str, side: str) -> None:
+    """Serves requests until the input ends."""
+    serve(lambda: Trainer(name, side))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

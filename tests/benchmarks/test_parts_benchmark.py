@@ -1,0 +1,56 @@
+"""The benchmark of replicas and stages against accumulation: its command and its figures."""
+
+import json
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import kinds, parts
+from benchmarks.parts_worker import COUNT, Trainer, network
+from ipu_tf import config
+
+
+class FakeWorker:
+    """Replicas take twice as long as one, stages half as long."""
+
+    def __init__(self, side, command):
+        self.engine, self.command = side, command
+
+    def __enter__(self):
+        assert self.command == ("benchmarks.parts_worker", "cnn")
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def ask(self, request):
+        assert request == {"settings": parts.SETTINGS, "steps": parts.UPDATES["cnn"]}
+        return {"seconds": {"accumulation": 0.5, "replicas": 1.0, "stages": 0.25}[self.engine]}
+
+
+def test_each_part_takes_turns_with_one(monkeypatch, tmp_path):
+    monkeypatch.setattr(kinds, "Worker", FakeWorker)
+    output = tmp_path / "parts.json"
+    arguments = ["parts", "--only", "cnn", "--rounds", "2", "--restarts", "3"]
+    assert command.main([*arguments, "--output", str(output)]) == 0
+    replicas, stages = json.loads(output.read_text())["results"]
+    assert replicas["name"] == "replicas of cnn"
+    assert replicas["ratio"]["median"] == 2.0
+    assert stages["ratio"]["median"] == 0.5
+    assert stages["milliseconds_of_an_update"]["stages"]["median"] == 250
+
+
+@pytest.mark.parametrize("name", parts.NETWORKS)
+def test_stages_are_those_of_the_network(name):
+    model, stages = network(name)
+    assert len(stages) == len(model.layers) - 1
+    assert sorted(set(stages)) == list(range(COUNT))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [parts.ONE, *parts.PARTS])
+def test_a_worker_trains(side):
+    trainer = Trainer("mlp", side)
+    reply = trainer.answer({"settings": {"updates_per_execution": 2}, "steps": 4})
+    assert reply["seconds"] > 0
+    config.reset_ipu_configuration()
