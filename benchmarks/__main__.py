@@ -27,7 +27,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     kinds.add_argument("--optimizer", choices=("own", "sgd", "adam"), default="own")
     kinds.add_argument("--big", action="store_true", help="the big networks instead")
     kerases = tasks.add_parser("kerases", help="models of Keras 2 against Keras 3, on the IPU")
-    parts = tasks.add_parser("parts", help="replicas and stages against accumulation, on the host")
+    parts = tasks.add_parser("parts", help="replicas, stages, float16 against one IPU in float32")
     for task in (kinds, kerases, parts):
         task.add_argument("--only", default="", help="the networks with this in their name")
         task.add_argument("--restarts", type=int, default=1, help="of the processes of both sides")

@@ -1,56 +1,80 @@
-"""`python -m benchmarks parts`: four replicas, and four stages, against four micro-batches of one.
+"""`python -m benchmarks parts`: replicas and stages against one IPU, float16 against float32.
 
-An update of each takes four micro-batches of the same shape through the same network, in one
-process, so the host has the same products to compute; what is over is the cost of the parts. Both
-sides take turns, round by round; after the rounds both start again.
+An update by four replicas, by four stages, and by one that accumulates gradients takes four
+micro-batches of the same shape through the same network, in one process, so the host has the same
+products to compute; what is over is the cost of the parts. A network in `mixed_float16` has
+the same products as in float32, and its roundings. Both sides take turns, round by round; after the
+rounds both start again.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.fit import Settings
 from benchmarks.kinds import start
 from benchmarks.summary import OtherLoad, facts, significant, spread
 
-ONE, PARTS = "accumulation", ("replicas", "stages")
-NETWORKS = ("mlp", "cnn")
-UPDATES = {"mlp": 200, "cnn": 20}
-"""Updates of the weights in a round."""
 SETTINGS: Settings = {"updates_per_execution": 10}
-WANTED_AT_MOST = 1.1
-"""Host time of the parts over that of four accumulated micro-batches."""
 
 
-def measure(network: str, part: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Measures replicas or stages of a network against accumulation.
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Two sides of a network.
+
+    Attributes:
+        network: Its name in `parts_worker`.
+        one: The side that the other is compared with.
+        other: The other side.
+        updates: Of the weights, in a round.
+        wanted_at_most: The highest acceptable ratio of their times.
+    """
+
+    network: str
+    one: str
+    other: str
+    updates: int
+    wanted_at_most: float
+
+
+CASES = (
+    Case("mlp", "accumulation", "replicas", 200, 1.1),
+    Case("mlp", "accumulation", "stages", 200, 1.1),
+    Case("cnn", "accumulation", "replicas", 20, 1.1),
+    Case("cnn", "accumulation", "stages", 20, 1.1),
+    Case("cifar10", "float32", "mixed_float16", 20, 1.6),
+)
+
+
+def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
+    """Measures both sides of a case.
 
     Args:
-        network: One of `NETWORKS`.
-        part: One of `PARTS`.
+        case: The case.
         options: The options `rounds` and `restarts`.
 
     Raises:
         WorkerError: A side does not train.
     """
-    settings = dict.fromkeys((ONE, part), SETTINGS)
+    settings = dict.fromkeys((case.one, case.other), SETTINGS)
+    command = ("benchmarks.parts_worker", case.network)
     starts = [
-        start(("benchmarks.parts_worker", network), settings, UPDATES[network], options.rounds)
-        for _ in range(options.restarts)
+        start(command, settings, case.updates, options.rounds) for _ in range(options.restarts)
     ]
-    seconds = {
-        side: [reply["seconds"] for each in starts for reply in each[side]] for side in settings
-    }
-    ratios = [ours / one for one, ours in zip(seconds[ONE], seconds[part], strict=True)]
+    one, other = (
+        [reply["seconds"] for each in starts for reply in each[side]] for side in settings
+    )
     return {
-        "name": f"{part} of {network}",
-        "wanted_at_most": WANTED_AT_MOST,
+        "name": f"{case.network}: {case.other} / {case.one}",
+        "wanted_at_most": case.wanted_at_most,
         "milliseconds_of_an_update": {
-            side: spread([1e3 * each for each in values]) for side, values in seconds.items()
+            side: spread([1e3 * each for each in seconds])
+            for side, seconds in zip(settings, (one, other), strict=True)
         },
-        "ratio": spread(ratios)
-        | {"of_fastest_rounds": significant(min(seconds[part]) / min(seconds[ONE]))},
+        "ratio": spread([ours / theirs for theirs, ours in zip(one, other, strict=True)])
+        | {"of_fastest_rounds": significant(min(other) / min(one))},
     }
 
 
@@ -61,15 +85,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         WorkerError: A side does not train.
     """
     common, load = facts(), OtherLoad()
-    results = [
-        measure(network, part, options)
-        for network in NETWORKS
-        for part in PARTS
-        if options.only in network
-    ]
+    results = [measure(case, options) for case in CASES if options.only in case.network]
     return {
         "benchmark": "parts",
-        "what": "host time of four replicas or stages / of four micro-batches of one, in fit",
+        "what": "host time of the other side / of the one, of updates in fit",
         **common,
         "cores_used_by_others": load.cores(),
         "rounds": options.rounds,

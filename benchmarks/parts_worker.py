@@ -1,8 +1,8 @@
 """One side of the `parts` benchmark: a process that trains on request.
 
 It uses the protocol of `benchmarks.fit_worker`, but answers with the seconds of a weight update.
-Started as `benchmarks.parts_worker NETWORK SIDE`; the sides are "accumulation", "replicas" and
-"stages".
+Started as `benchmarks.parts_worker NETWORK SIDE`; the sides are "accumulation", "replicas",
+"stages", and policies of types, whose updates take one batch.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from keras import layers
 
 from benchmarks.keras_worker import CLASSES, on_ipus, untuned
 from benchmarks.replies import serve
-from ipu_tf.pipelining import PipelineSchedule
+from ipu_tf.ops.pipelining_ops import PipelineSchedule
+from tutorials import cifar10
 
 COUNT = 4
 """Replicas, stages, and micro-batches of an update."""
 BATCH = 32
 BATCHES = 80
-SHAPES = {"mlp": (784,), "cnn": (32, 32, 3)}
+SHAPES = {"mlp": (784,), "cnn": (32, 32, 3), "cifar10": (32, 32, 3)}
 
 
 def network(name: str) -> tuple[keras.Model, list[int]]:
     """Makes a network; returns it, and the stage of each of its layers."""
     keras.utils.set_random_seed(1)
+    if name == "cifar10":
+        return cifar10.make_model(), []
     inputs = x = keras.Input(SHAPES[name])
     if name == "mlp":
         for _ in range(3):
@@ -50,18 +53,22 @@ class Trainer:
 
     Args:
         name: A name in `SHAPES`.
-        side: "accumulation", "replicas" or "stages".
+        side: "accumulation", "replicas", "stages", or a policy of types.
     """
 
     def __init__(self, name: str, side: str) -> None:
-        self._replicates = side == "replicas"
-        self._strategy = on_ipus(1 if side == "accumulation" else COUNT)
+        is_divided = side in ("replicas", "stages")
+        self._batches = COUNT if is_divided or side == "accumulation" else 1
+        self._steps = self._batches // (COUNT if side == "replicas" else 1)
+        self._strategy = on_ipus(COUNT if is_divided else 1)
         random = np.random.default_rng(0)
         x = random.random((BATCH * BATCHES, *SHAPES[name]), np.float32)
         y = random.integers(0, CLASSES, len(x)).astype(np.int32)
         batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH, drop_remainder=True)
         self._dataset = untuned(batches.cache().repeat())
         with self._strategy.scope():
+            if self._batches == 1:
+                keras.config.set_dtype_policy(side)
             self._model, stages = network(name)
             if side == "accumulation":
                 self._model.set_gradient_accumulation_options(COUNT, "mean")
@@ -89,17 +96,20 @@ class Trainer:
 
     def _compile(self, updates: int) -> None:
         """Makes the training loop of so many updates, and runs it."""
-        steps = updates * (1 if self._replicates else COUNT)
         with self._strategy.scope():
-            loss = "sparse_categorical_crossentropy"
-            self._model.compile(keras.optimizers.SGD(1e-3), loss, steps_per_execution=steps)
+            self._model.compile(
+                keras.optimizers.SGD(1e-3),
+                "sparse_categorical_crossentropy",
+                steps_per_execution=updates * self._steps,
+            )
         self._train(updates)
         self._updates = updates
 
     def _train(self, updates: int) -> float:
         """Trains for so many updates; returns the seconds."""
         begin = time.perf_counter()
-        self._model.fit(self._dataset, steps_per_epoch=updates * COUNT, shuffle=False, verbose=0)
+        batches = updates * self._batches
+        self._model.fit(self._dataset, steps_per_epoch=batches, shuffle=False, verbose=0)
         return time.perf_counter() - begin
 
 
