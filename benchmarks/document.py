@@ -25,7 +25,7 @@ NETWORK = (
     "cifar10/dense 1152->512",
     "cifar10/dense 512->10",
 )
-BENCHMARKS = ("fit", "ops", "ops_threads", "keras", "kinds", "compile", "loops", "mcmc")
+BENCHMARKS = ("fit", "ops", "ops_threads", "keras", "kinds", "parts", "compile", "loops", "mcmc")
 TASKS = {"ops_threads": "ops --threads 1 2"}
 """What to ask for where it is not the name of the result."""
 PASSES = ("forward", "input_gradient", "weight_gradient")
@@ -151,6 +151,24 @@ def kinds_table(kinds: Result) -> str:
     return "\n".join(lines)
 
 
+def parts_table(parts: Result) -> str:
+    """The time of an update of both sides of each case."""
+    lines = [
+        "| network | one side | the other | ratio: median | min | max | wanted at most |",
+        "|---" * 7 + "|",
+    ]
+    for case in parts["results"]:
+        one, other = (
+            f"{side}, {time['median']:g} ms"
+            for side, time in case["milliseconds_of_an_update"].items()
+        )
+        lines.append(
+            f"| {case['name'].partition(':')[0]} | {one} | {other} | {_columns(case['ratio'])} | "
+            f"{case['wanted_at_most']:g} |"
+        )
+    return "\n".join(lines)
+
+
 def first_step_table(keras: Result) -> str:
     """Seconds to the first step of both engines, and the memory of replicas."""
     cases = {case["name"]: case for case in keras["results"]}
@@ -243,15 +261,17 @@ def render(page: str, results: dict[str, Result]) -> str:
     Raises:
         ValueError: The page lacks the markers of a table.
     """
-    fit, ops, threads, keras, kinds, compiled, loops, mcmc = (results[name] for name in BENCHMARKS)
+    in_order = [results[name] for name in BENCHMARKS]
+    fit, ops, threads, keras, kinds, parts, compiled, loops, mcmc = in_order
     tables = {
-        "host": host(fit, ops, threads, keras, kinds, compiled, loops, mcmc),
+        "host": host(*in_order),
         "fit": fit_table(fit),
         "ops": ops_table(ops),
         "threads": threads_table(threads),
         "step": step_table(ops, fit),
         "keras": keras_table(keras),
         "kinds": kinds_table(kinds),
+        "parts": parts_table(parts),
         "first step": first_step_table(keras),
         "compile": compile_table(compiled),
         "loops": loops_table(loops),

@@ -71,6 +71,20 @@ KINDS = FACTS | {
         }
     ],
 }
+PARTS = FACTS | {
+    "benchmark": "parts",
+    "results": [
+        {
+            "name": "mlp: stages / accumulation",
+            "wanted_at_most": 1.1,
+            "milliseconds_of_an_update": {
+                "accumulation": {"median": 2.0},
+                "stages": {"median": 2.5},
+            },
+            "ratio": {"median": 1.25, "min": 1.0, "max": 1.5},
+        }
+    ],
+}
 KERAS = FACTS | {
     "benchmark": "keras",
     "results": [
@@ -146,6 +160,7 @@ RESULTS = {
     "fit": FIT,
     "keras": KERAS,
     "kinds": KINDS,
+    "parts": PARTS,
     "compile": COMPILE,
 }
 TABLES = (
@@ -156,6 +171,7 @@ TABLES = (
     "step",
     "keras",
     "kinds",
+    "parts",
     "first step",
     "compile",
     "loops",
@@ -203,6 +219,7 @@ def test_threads_and_kinds_of_networks_have_their_figures():
     expected = "**1.5** | 1.25 | 1.75 | 1.5 | 62% | 1.60 | 2.25 s (2 s) | 512 MiB (1024 MiB) |"
     assert f"| LSTM 128 over 80 steps | 100 | 150 | {expected}" in page
     assert "| **geometric mean** | | | **1.375** |" in page
+    assert "| mlp | accumulation, 2 ms | stages, 2.5 ms | 1.25 | 1 | 1.5 | 1.1 |" in page
 
 
 def test_loops_and_samplers_have_their_figures():
