@@ -19,6 +19,7 @@ from ipu_tf.compiler.lowering.contractions.operand_transpositions import transpo
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import on_tiles
 from ipu_tf.compiler.lowering.rules import Rule
+from ipu_tf.compiler.lowering.transposition import brought
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.arrivals import is_viewed
@@ -34,7 +35,7 @@ from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.messages import common_run, unknown_overlaps
 from ipu_tf.tile_program.steps import exchange_cycles, supersteps
 from ipu_tf.tile_program.tile_work import PlanWork
-from ipu_tf.tile_program.traffic import NOTHING, Traffic, met_by, move
+from ipu_tf.tile_program.traffic import NOTHING, Traffic, met_by
 
 _FLOPS_PER_PRODUCT = 2
 _CACHED_PLANS = 1 << 12
@@ -63,11 +64,12 @@ def contraction(
         source_array = context.operand(instruction, number).array
         layout = plan_layout(instruction, source_array, _SIDES[number], shape, plan)
         home = _home(operand, layout, min(plan.tiles, context.target.tiles))
-        operand_traffic = _without_skips(move(operand, home), number, shape)
-        by_elements = number in transposed and transposed[number].by_elements
-        if by_elements:
-            operand_traffic = dataclasses.replace(operand_traffic, rearranged_cycles=0)
-        elif operand_traffic.rearranged_cycles and _is_viewed(number, shape, plan):
+        turned = transposed.get(number)
+        operand_traffic = _without_skips(brought(operand, home, turned), number, shape)
+        by_elements = turned is not None and turned.by_elements
+        is_regrouped = turned is not None and turned.is_regrouped
+        may_be_viewed = not is_regrouped and _is_viewed(number, shape, plan)
+        if operand_traffic.rearranged_cycles and may_be_viewed:
             operand_traffic = dataclasses.replace(
                 operand_traffic, rearranged_cycles=_viewed_cycles(operand, home, operand_traffic)
             )

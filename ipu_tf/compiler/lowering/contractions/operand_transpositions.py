@@ -1,9 +1,9 @@
-"""Operands of dots that lie the other way round: transposed on their tiles before the products.
+"""Operands of dots that lie the other way round: transposed before the products.
 
 AMP units read the elements that are summed side by side, in both operands. An operand whose summed
-dimension is not the innermost one in memory (`memory_order.py`) is transposed where it lies: by the
-vertex where both extents divide by its block, else element by element. A weight lies as the forward
-pass reads it.
+dimension is not the innermost one in memory (`memory_order.py`) is transposed before: by the vertex
+where both extents divide by its block, else element by element. A weight lies as the forward pass
+reads it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,32 @@ def transpositions(
                 context.target,
                 by_elements=by_elements,
                 filled=filled[index],
+                in_place=index == _WEIGHT and _is_input_gradient(instruction, context),
             )
     return by_operand
+
+
+def is_weight_gradient(instruction: Instruction, context: LoweringContext) -> bool:
+    """Returns whether an instruction is a dot of the backward pass that sums over rows of both."""
+    if instruction.opcode != "dot" or _is_forward(instruction):
+        return False
+    numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
+    lasts = (len(context.operand(instruction, index).array.dims) - 1 for index in range(2))
+    summed = (numbers.lhs_contracting, numbers.rhs_contracting)
+    return not any(last in axes for last, axes in zip(lasts, summed, strict=True))
+
+
+def _is_input_gradient(dot: Instruction, context: LoweringContext) -> bool:
+    """Returns whether a dot is another one of the backward pass.
+
+    poplibs transposes its right operand where it lies (Convolution.cpp,
+    fullyConnectedWeightTranspose).
+    """
+    return not (_is_forward(dot) or is_weight_gradient(dot, context))
+
+
+def _is_forward(instruction: Instruction) -> bool:
+    return instruction.phase == "forward" or instruction.recomputed
 
 
 def _last_neighbours(axes: Sequence[int]) -> list[int]:
@@ -112,8 +136,9 @@ def _innermost(instruction: Instruction, index: int, axis: int, context: Lowerin
     innermost = next((extent for extent in reversed(dims) if extent > 1), 1)
     if source.opcode != "parameter":
         return 1 if is_innermost else innermost
-    is_forward = instruction.phase == "forward" or instruction.recomputed
-    is_turned = not is_forward and (is_innermost if index == _WEIGHT else not is_innermost)
+    is_turned = not _is_forward(instruction) and (
+        is_innermost if index == _WEIGHT else not is_innermost
+    )
     return innermost if is_turned else 1
 
 

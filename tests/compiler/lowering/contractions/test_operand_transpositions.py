@@ -2,9 +2,16 @@
 
 import pytest
 
+from ipu_tf.compiler.lowering.contractions.operand_transpositions import (
+    is_weight_gradient,
+    transpositions,
+)
 from tests.compiler.lowering.programs import run
 
 SUMS = "dot_dimension_numbers={lhs_contracting={%d} rhs_contracting={%d}}"
+
+
+FILLED = (1.0, 1.0)
 
 
 def transposed_cycles(rows, columns, left, right, phase="backward"):
@@ -70,6 +77,20 @@ def weight(phase):
 def test_a_weight_lies_as_the_forward_pass_reads_it():
     assert "transpose" not in weight("forward")
     assert "transpose" in weight("backward")
+
+
+@pytest.mark.parametrize(("left", "is_in_place"), [(1, True), (0, False)])
+def test_right_operands_of_gradients_of_inputs_are_transposed_in_place(left, is_in_place):
+    made = run(
+        f"p = f16[48,64] parameter(0)\nq = f16[{48 + 16 * left},32] parameter(1)\n"
+        f"x = f16[48,64] negate(p)\ny = f16[{48 + 16 * left},32] negate(q)\n"
+        f"r = f16[{64 - 16 * left},32] dot(x, y), {SUMS % (left, 0)}, phase=backward"
+    )
+    dot = made.context.instructions["r"]
+    operands = [made.placements[name][0] for name in ("x", "y")]
+    right = transpositions(dot, operands, FILLED, made.context)[1]
+    assert right.is_regrouped != is_in_place
+    assert is_weight_gradient(dot, made.context) != is_in_place
 
 
 def exchanged_by_heads(rows):
