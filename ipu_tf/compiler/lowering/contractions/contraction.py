@@ -15,7 +15,10 @@ from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contractions.contraction_layout import plan_layout
 from ipu_tf.compiler.lowering.contractions.contraction_plan import plan_for
-from ipu_tf.compiler.lowering.contractions.operand_transpositions import transpositions
+from ipu_tf.compiler.lowering.contractions.operand_transpositions import (
+    is_weight_gradient,
+    transpositions,
+)
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import on_tiles
 from ipu_tf.compiler.lowering.rules import Rule
@@ -60,6 +63,7 @@ def contraction(
     arranged = [False] * len(_SIDES)
     filled = filled_shares(shape, plan, context.target)
     transposed = transpositions(instruction, operands, filled, context)
+    is_copied = is_weight_gradient(instruction, context)
     for number, operand in enumerate(operands):
         source_array = context.operand(instruction, number).array
         layout = plan_layout(instruction, source_array, _SIDES[number], shape, plan)
@@ -68,7 +72,7 @@ def contraction(
         operand_traffic = _without_skips(brought(operand, home, turned), number, shape)
         by_elements = turned is not None and turned.by_elements
         is_regrouped = turned is not None and turned.is_regrouped
-        may_be_viewed = not is_regrouped and _is_viewed(number, shape, plan)
+        may_be_viewed = not (is_copied or is_regrouped) and _is_viewed(number, shape, plan)
         if operand_traffic.rearranged_cycles and may_be_viewed:
             operand_traffic = dataclasses.replace(
                 operand_traffic, rearranged_cycles=_viewed_cycles(operand, home, operand_traffic)

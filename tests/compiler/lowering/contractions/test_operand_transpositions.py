@@ -93,7 +93,7 @@ def test_right_operands_of_gradients_of_inputs_are_transposed_in_place(left, is_
     assert is_weight_gradient(dot, made.context) != is_in_place
 
 
-def exchanged_by_heads(rows):
+def exchanged_by_heads(rows, phase="backward"):
     """Cycles of the exchanges of a product of heads that sums their scores across rows."""
     heads, batch = f"12,{rows}", "lhs_batch={0} rhs_batch={0}"
     made = run(
@@ -101,7 +101,7 @@ def exchanged_by_heads(rows):
         f"x = f16[{heads},64] negate(p)\ny = f16[{heads},64] negate(q)\n"
         f"s = f16[{heads},{rows}] dot(x, y), dot_dimension_numbers={{{batch} lhs_contracting={{2}} "
         f"rhs_contracting={{2}}}}\nr = f16[{heads},64] dot(s, x), dot_dimension_numbers={{{batch} "
-        "lhs_contracting={1} rhs_contracting={1}}, phase=backward",
+        f"lhs_contracting={{1}} rhs_contracting={{1}}}}, phase={phase}",
         tiles=184,
     ).lowered["r"]
     assert made.supersteps[0].name == "transpose"
@@ -110,6 +110,10 @@ def exchanged_by_heads(rows):
 
 def test_what_moves_element_by_element_is_put_together_by_that_copy():
     assert exchanged_by_heads(197) <= exchanged_by_heads(200)
+
+
+def test_operands_of_gradients_of_weights_are_copied_first():
+    assert exchanged_by_heads(200, "backward") > exchanged_by_heads(200, "forward")
 
 
 def head_transpositions(rows, read, summed, width=64):
