@@ -26,7 +26,7 @@ from ipu_tf.compiler.lowering.transposition import brought
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.arrivals import is_viewed
-from ipu_tf.planner.padding import Arranged, filled_shares
+from ipu_tf.planner.padding import Arranged, filled_extents
 from ipu_tf.planner.plan import Plan, largest_block
 from ipu_tf.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.planner.plan_memory import PlanMemory, plan_memory
@@ -61,7 +61,7 @@ def contraction(
     result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
     traffic, messages = NOTHING, _partial_messages(shape, plan)
     arranged = [False] * len(_SIDES)
-    filled = filled_shares(shape, plan, context.target)
+    filled = filled_extents(shape, plan, context.target)
     transposed = transpositions(instruction, operands, filled, context)
     is_copied = is_weight_gradient(instruction, context)
     for number, operand in enumerate(operands):

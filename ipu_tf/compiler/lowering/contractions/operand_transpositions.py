@@ -2,8 +2,13 @@
 
 AMP units read the elements that are summed side by side, in both operands. An operand whose summed
 dimension is not the innermost one in memory (`memory_order.py`) is transposed before: by the vertex
-where both extents divide by its block, else element by element. A weight lies as the forward pass
+where its blocks divide both extents, else element by element. A weight lies as the forward pass
 reads it.
+
+poplibs fills up operands first (Convolution.cpp, convolutionPreprocess), so that the summed extent
+is whole AMP passes. Of the other one it finds no groups that do not divide the unfilled extent: all
+zeros lie on one tile, and the longest piece on any tile sets the size of groups (Pad.hpp,
+MappingMethod; VarStructure.cpp, detectInnermostGrouping).
 """
 
 from __future__ import annotations
@@ -20,6 +25,9 @@ from ipu_tf.tile_program.layouts.placement import Placement
 _VIEWS = frozenset({"bitcast", "convert", "reshape", "transpose"})
 """Opcodes whose result lies in the order of their operand."""
 
+_KEPT = ("rows", "columns")
+"""The extents of a dot's operands that are not summed."""
+
 _WEIGHT = 1
 """The operand of a dot that is a weight if it is a parameter; a left one is an activation."""
 
@@ -27,7 +35,7 @@ _WEIGHT = 1
 def transpositions(
     instruction: Instruction,
     operands: Sequence[Placement],
-    filled: Sequence[float],
+    filled: Mapping[str, int],
     context: LoweringContext,
 ) -> Mapping[int, Transposition]:
     """Returns the transpositions of a dot's operands, by operand.
@@ -35,8 +43,7 @@ def transpositions(
     Args:
         instruction: The dot.
         operands: The placements of its operands.
-        filled: Elements of each operand, filled up to whole AMP passes, over those that it has. The
-            filled operand is what moves.
+        filled: Its extents, filled up to whole AMP passes. What is filled up moves.
         context: Of its computation.
     """
     if instruction.opcode != "dot":
@@ -54,13 +61,14 @@ def transpositions(
         rows = math.prod(array.dims[axis] for axis in _last_neighbours(summed))
         columns = _columns(instruction, index, summed, batch, context)
         if min(rows, columns) > 1:
-            by_elements = bool(rows % BLOCK or columns % BLOCK)
+            elements = filled["batch"] * filled[_KEPT[index]] * filled["reduction"]
+            by_elements = bool(filled["reduction"] % BLOCK or columns % BLOCK)
             by_operand[index] = transposition(
                 operands[index],
                 array.dtype,
                 context.target,
                 by_elements=by_elements,
-                filled=filled[index],
+                filled=elements / array.elements,
                 in_place=index == _WEIGHT and _is_input_gradient(instruction, context),
             )
     return by_operand

@@ -11,7 +11,7 @@ from tests.compiler.lowering.programs import run
 SUMS = "dot_dimension_numbers={lhs_contracting={%d} rhs_contracting={%d}}"
 
 
-FILLED = (1.0, 1.0)
+FILLED = {"batch": 1, "rows": 64, "columns": 32, "reduction": 64}
 
 
 def transposed_cycles(rows, columns, left, right, phase="backward"):
@@ -35,8 +35,12 @@ def test_operands_that_are_summed_across_rows_are_transposed():
     assert len(transposed_cycles(64, 48, 0, 1)) == 1
 
 
-def test_rows_that_no_block_divides_move_one_by_one():
-    even, odd = (transposed_cycles(rows, 64, 0, 1)[0] for rows in (196, 197))
+def test_summed_rows_that_no_block_divides_are_filled_up_before():
+    assert transposed_cycles(197, 64, 0, 1) == transposed_cycles(208, 64, 0, 1)
+
+
+def test_columns_that_no_block_divides_move_one_by_one():
+    even, odd = (transposed_cycles(208, columns, 0, 1)[0] for columns in (196, 197))
     assert odd > 10 * even
 
 
