@@ -112,8 +112,8 @@ def _columns(
 ) -> int:
     """Returns the extent that lies side by side in place of the summed one; 1 if that one does.
 
-    Rows of one of several products, as those of a head, may begin within a group of rows: they are
-    copied element by element, too.
+    Rows of one of several products, as those of a head that is a part of a wider product, may begin
+    within a group of rows: they are copied element by element, too. Those of scores begin groups.
     """
     order = row_order(context.operand(instruction, index), context)
     if order is None:
@@ -121,7 +121,8 @@ def _columns(
     beside = order.dimension
     dims = context.operand(instruction, index).array.dims
     if beside in summed:
-        return dims[beside] if batch and dims[beside] % BLOCK else 1
+        is_broken = batch and order.rows != dims[beside] and dims[beside] % BLOCK
+        return dims[beside] if is_broken else 1
     free = [axis for axis in range(beside) if axis not in (*summed, *batch)]
     return math.prod(dims[axis] for axis in _last_neighbours([*free, beside]))
 

@@ -189,6 +189,20 @@ def test_scores_lie_in_groups_of_rows_of_which_the_last_may_be_smaller(rows):
     assert sum(step.name == "transpose" for step in made.supersteps) == 1
 
 
+def test_scores_that_are_summed_along_their_rows_stay():
+    """Their groups of rows begin with the first row of each head, however many rows it has."""
+    sums = "lhs_batch={0} rhs_batch={0} lhs_contracting={1} rhs_contracting={2}"
+    made = run(
+        "p = f16[12,49,64] parameter(0)\nq = f16[12,49,64] parameter(1)\n"
+        "v = f16[12,64,49] parameter(2)\na = f16[12,49,64] negate(p)\n"
+        "b = f16[12,49,64] negate(q)\nc = f16[12,64,49] negate(v)\n"
+        f"s = f16[12,49,49] dot(a, b), {SCORES}\n"
+        f"r = f16[12,49,64] dot(s, c), dot_dimension_numbers={{{sums}}}",
+        tiles=64,
+    ).lowered["r"]
+    assert "transpose" not in [step.name for step in made.supersteps]
+
+
 def test_a_sum_of_two_products_lies_as_its_dimensions_say():
     made = run(
         "p = f16[48,64] parameter(0)\nw = f16[64,64] parameter(1)\na = f16[48,64] negate(p)\n"
