@@ -9,6 +9,7 @@ and so are operands that are transposed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ipu_tf.machine.contractions import METHODS, pass_columns
@@ -66,13 +67,12 @@ def padding_cost(
     )
 
 
-def filled_shares(shape: OpShape, plan: Plan, target: Target) -> tuple[float, float]:
-    """Returns the elements of each operand, filled up to whole passes, over those that it has."""
-    filling = _Filling.of(shape, Candidates.of(plan), target)
-    if METHODS[plan.method].expanded != "none":
-        return 1.0, 1.0
-    exact, whole = shape.operands(shape.extents), filling.whole
-    return float(whole.left / exact.left), float(whole.right / exact.right)
+def filled_extents(shape: OpShape, plan: Plan, target: Target) -> Mapping[str, int]:
+    """Returns the extents of an op, channels and features filled up to whole AMP passes."""
+    return {
+        name: int(extent)
+        for name, extent in _Filling.of(shape, Candidates.of(plan), target).extents.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +82,7 @@ class _Filling:
     Attributes:
         channels: Elements that are summed over.
         features: Features that are computed side by side.
+        extents: The extents, filled up.
         whole: Elements of the tensors, filled up.
         copies: Whether the left and the right operand change.
         lacks_features: Whether the result does.
@@ -89,6 +90,7 @@ class _Filling:
 
     channels: int
     features: int
+    extents: Mapping[str, Count]
     whole: Operands
     copies: tuple[bool, bool] = (False, False)
     lacks_features: bool = False
@@ -99,11 +101,16 @@ class _Filling:
         feature_split = "rows" if method.swapped else shape.column_split
         channels, features = shape.extents[shape.grained_split], shape.extents[feature_split]
         if not method.padded:
-            whole = shape.operands(shape.extents)
-            return cls(channels=channels, features=features, whole=whole)
+            return cls(
+                channels=channels,
+                features=features,
+                extents=shape.extents,
+                whole=shape.operands(shape.extents),
+            )
         group = plans.grain // method.filter_rows
         width = pass_columns(shape.dtype, plans.partials, target)
-        filled = {
+        extents: dict[str, Count] = {
+            **shape.extents,
             shape.grained_split: ceil_div(channels, group) * group,
             feature_split: ceil_div(features, width) * width,
         }
@@ -115,7 +122,8 @@ class _Filling:
         return cls(
             channels=channels,
             features=features,
-            whole=shape.operands({**shape.extents, **filled}),
+            extents=extents,
+            whole=shape.operands(extents),
             copies=(waits, lacks_channels) if method.swapped else (lacks_channels, waits),
             lacks_features=lacks_features,
         )

@@ -8,6 +8,7 @@ different orders or anything else made lies as its dimensions say.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -96,7 +97,8 @@ def _order_of_product(dot: Instruction, context: LoweringContext) -> RowOrder | 
     left = len(context.operand(dot, 0).array.dims) - len(numbers.lhs_contracting)
     dims: Sequence[int] = dot.array.dims[:left]
     last = max((axis for axis, extent in enumerate(dims) if extent > 1), default=0)
-    return RowOrder(dimension=last, group=group)
+    rows = math.prod(dims[len(numbers.lhs_batch) :])
+    return RowOrder(dimension=last, group=group, rows=rows)
 
 
 def _carried(
@@ -108,7 +110,7 @@ def _carried(
     dims = instruction.array.dims
     for axis, extent in enumerate(dims):
         if extent > 1 and _before(axis, instruction, source) == (order.dimension, 1):
-            return RowOrder(dimension=axis, group=order.group)
+            return dataclasses.replace(order, dimension=axis)
     return None
 
 

@@ -12,7 +12,9 @@ class RowOrder:
     Attributes:
         dimension: The dimension of the tensor along which elements lie side by side.
         group: How many of them do.
+        rows: Rows of the product that made it: groups begin with the first of so many.
     """
 
     dimension: int
     group: int
+    rows: int

@@ -1,7 +1,11 @@
-"""Transpositions of tensors where they lie, before tiles read them in another order.
+"""Transpositions of tensors before tiles read them in another order.
 
-As poplibs regroups them (popops, Rearrange.cpp): by its vertex in blocks, else element by element.
-The copy is there until the operation that reads it has run.
+As poplibs does it: by its vertex in blocks, else element by element. What the vertex transposes
+goes to all tiles before, and on to its readers from there (popops, Rearrange.cpp, regroupTensor).
+That is charged as one exchange and one change of layout beside the vertex, as for filter gradients:
+so does the planner of poplibs, from measurements of filter gradients that were regrouped
+(ConvModel.cpp, getScaleFactorForTransform). The copy is there until the operation that reads it has
+run.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ from dataclasses import dataclass
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
+from ipu_tf.machine.vertices.vertex import VECTOR_BYTES
 from ipu_tf.tile_program.layouts.footprint import Footprint
 from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.messages import unknown_overlaps
 from ipu_tf.tile_program.steps import ComputeStage
 from ipu_tf.tile_program.traffic import NOTHING, Traffic, move
 
@@ -31,10 +37,14 @@ class Transposition:
         stage: What tiles compute.
         by_elements: Whether it moves element by element. Such a copy also puts together what comes
             in odd pieces.
+        is_regrouped: Whether it goes to other tiles, and on to its readers in whole vectors.
+        filled: The elements that move, zeros included, over those of the tensor.
     """
 
     stage: ComputeStage
     by_elements: bool
+    is_regrouped: bool
+    filled: float
 
     @property
     def copy(self) -> Footprint:
@@ -43,7 +53,13 @@ class Transposition:
 
 
 def transposition(
-    where: Placement, dtype: str, target: Target, *, by_elements: bool, filled: float = 1.0
+    where: Placement,
+    dtype: str,
+    target: Target,
+    *,
+    by_elements: bool,
+    filled: float = 1.0,
+    in_place: bool = False,
 ) -> Transposition:
     """Returns the transposition of every tile's share of a tensor.
 
@@ -53,6 +69,7 @@ def transposition(
         target: The machine.
         by_elements: Whether it moves element by element.
         filled: The elements that move, zeros included, over those of the tensor.
+        in_place: Whether the vertex transposes it where it lies.
     """
     elements = math.ceil(where.tile_elements * filled)
     if by_elements:
@@ -61,7 +78,12 @@ def transposition(
         blocks = ceil_div(elements, BLOCK * BLOCK)
         vertex = vertices.transpose(BLOCK * blocks, BLOCK, dtype, target)
     stage = ComputeStage(name="transpose", where=where, vertex=vertex)
-    return Transposition(stage=stage, by_elements=by_elements)
+    return Transposition(
+        stage=stage,
+        by_elements=by_elements,
+        is_regrouped=not (by_elements or in_place),
+        filled=filled,
+    )
 
 
 def moved(
@@ -72,8 +94,35 @@ def moved(
     """Returns the traffic that brings operands to a placement, some of them transposed before."""
     traffic = NOTHING
     for index, operand in enumerate(operands):
-        one = move(operand, destination)
-        if index in transposed and transposed[index].by_elements:
-            one = dataclasses.replace(one, rearranged_cycles=0)
-        traffic += one
+        traffic += brought(operand, destination, transposed.get(index))
     return traffic
+
+
+def brought(
+    operand: Placement, destination: Placement, transposed: Transposition | None
+) -> Traffic:
+    """Returns the traffic that brings an operand to a placement, transposed before or not."""
+    traffic = move(operand, destination)
+    if transposed is None:
+        return traffic
+    if transposed.by_elements:
+        return dataclasses.replace(traffic, rearranged_cycles=0)
+    if not transposed.is_regrouped:
+        return traffic
+    if traffic == NOTHING:
+        traffic = _elsewhere(operand)
+    moved_bytes = math.ceil(destination.tile_elements * transposed.filled) * operand.element_bytes
+    packing = vertices.rearranged_cycles(moved_bytes, VECTOR_BYTES)
+    return dataclasses.replace(traffic, rearranged_cycles=int(packing))
+
+
+def _elsewhere(operand: Placement) -> Traffic:
+    """Returns the traffic that brings a tensor to as many other tiles."""
+    tile_bytes, messages = operand.footprint.tile_bytes, unknown_overlaps(operand.tiles)
+    return Traffic(
+        received_bytes=tile_bytes,
+        sent_bytes=tile_bytes,
+        total_bytes=operand.bytes,
+        received=messages,
+        sent=messages,
+    )

@@ -15,14 +15,18 @@ from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contractions.contraction_layout import plan_layout
 from ipu_tf.compiler.lowering.contractions.contraction_plan import plan_for
-from ipu_tf.compiler.lowering.contractions.operand_transpositions import transpositions
+from ipu_tf.compiler.lowering.contractions.operand_transpositions import (
+    is_weight_gradient,
+    transpositions,
+)
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import on_tiles
 from ipu_tf.compiler.lowering.rules import Rule
+from ipu_tf.compiler.lowering.transposition import brought
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.arrivals import is_viewed
-from ipu_tf.planner.padding import Arranged, filled_shares
+from ipu_tf.planner.padding import Arranged, filled_extents
 from ipu_tf.planner.plan import Plan, largest_block
 from ipu_tf.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.planner.plan_memory import PlanMemory, plan_memory
@@ -34,7 +38,7 @@ from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.messages import common_run, unknown_overlaps
 from ipu_tf.tile_program.steps import exchange_cycles, supersteps
 from ipu_tf.tile_program.tile_work import PlanWork
-from ipu_tf.tile_program.traffic import NOTHING, Traffic, met_by, move
+from ipu_tf.tile_program.traffic import NOTHING, Traffic, met_by
 
 _FLOPS_PER_PRODUCT = 2
 _CACHED_PLANS = 1 << 12
@@ -57,17 +61,19 @@ def contraction(
     result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
     traffic, messages = NOTHING, _partial_messages(shape, plan)
     arranged = [False] * len(_SIDES)
-    filled = filled_shares(shape, plan, context.target)
+    filled = filled_extents(shape, plan, context.target)
     transposed = transpositions(instruction, operands, filled, context)
+    is_copied = is_weight_gradient(instruction, context)
     for number, operand in enumerate(operands):
         source_array = context.operand(instruction, number).array
         layout = plan_layout(instruction, source_array, _SIDES[number], shape, plan)
         home = _home(operand, layout, min(plan.tiles, context.target.tiles))
-        operand_traffic = _without_skips(move(operand, home), number, shape)
-        by_elements = number in transposed and transposed[number].by_elements
-        if by_elements:
-            operand_traffic = dataclasses.replace(operand_traffic, rearranged_cycles=0)
-        elif operand_traffic.rearranged_cycles and _is_viewed(number, shape, plan):
+        turned = transposed.get(number)
+        operand_traffic = _without_skips(brought(operand, home, turned), number, shape)
+        by_elements = turned is not None and turned.by_elements
+        is_regrouped = turned is not None and turned.is_regrouped
+        may_be_viewed = not (is_copied or is_regrouped) and _is_viewed(number, shape, plan)
+        if operand_traffic.rearranged_cycles and may_be_viewed:
             operand_traffic = dataclasses.replace(
                 operand_traffic, rearranged_cycles=_viewed_cycles(operand, home, operand_traffic)
             )

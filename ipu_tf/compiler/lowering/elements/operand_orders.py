@@ -12,6 +12,7 @@ one order first.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
@@ -80,7 +81,7 @@ def of_gradient(
         return {}
     array = sources[1].array
     matrix = (math.prod(array.dims[:-1]), array.dims[-1])
-    by_rows = [order and RowOrder(dimension=0, group=order.group) for order in orders]
+    by_rows = [order and dataclasses.replace(order, dimension=0) for order in orders]
     is_grouped = all(_is_grouped(order, matrix, array.dtype) for order in by_rows)
     made = transposition(gradient, array.dtype, context.target, by_elements=not is_grouped)
     return {1: made}

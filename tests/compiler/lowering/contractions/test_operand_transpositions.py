@@ -2,9 +2,16 @@
 
 import pytest
 
+from ipu_tf.compiler.lowering.contractions.operand_transpositions import (
+    is_weight_gradient,
+    transpositions,
+)
 from tests.compiler.lowering.programs import run
 
 SUMS = "dot_dimension_numbers={lhs_contracting={%d} rhs_contracting={%d}}"
+
+
+FILLED = {"batch": 1, "rows": 64, "columns": 32, "reduction": 64}
 
 
 def transposed_cycles(rows, columns, left, right, phase="backward"):
@@ -28,8 +35,12 @@ def test_operands_that_are_summed_across_rows_are_transposed():
     assert len(transposed_cycles(64, 48, 0, 1)) == 1
 
 
-def test_rows_that_no_block_divides_move_one_by_one():
-    even, odd = (transposed_cycles(rows, 64, 0, 1)[0] for rows in (196, 197))
+def test_summed_rows_that_no_block_divides_are_filled_up_before():
+    assert transposed_cycles(197, 64, 0, 1) == transposed_cycles(208, 64, 0, 1)
+
+
+def test_columns_that_no_block_divides_move_one_by_one():
+    even, odd = (transposed_cycles(208, columns, 0, 1)[0] for columns in (196, 197))
     assert odd > 10 * even
 
 
@@ -72,7 +83,21 @@ def test_a_weight_lies_as_the_forward_pass_reads_it():
     assert "transpose" in weight("backward")
 
 
-def exchanged_by_heads(rows):
+@pytest.mark.parametrize(("left", "is_in_place"), [(1, True), (0, False)])
+def test_right_operands_of_gradients_of_inputs_are_transposed_in_place(left, is_in_place):
+    made = run(
+        f"p = f16[48,64] parameter(0)\nq = f16[{48 + 16 * left},32] parameter(1)\n"
+        f"x = f16[48,64] negate(p)\ny = f16[{48 + 16 * left},32] negate(q)\n"
+        f"r = f16[{64 - 16 * left},32] dot(x, y), {SUMS % (left, 0)}, phase=backward"
+    )
+    dot = made.context.instructions["r"]
+    operands = [made.placements[name][0] for name in ("x", "y")]
+    right = transpositions(dot, operands, FILLED, made.context)[1]
+    assert right.is_regrouped != is_in_place
+    assert is_weight_gradient(dot, made.context) != is_in_place
+
+
+def exchanged_by_heads(rows, phase="backward"):
     """Cycles of the exchanges of a product of heads that sums their scores across rows."""
     heads, batch = f"12,{rows}", "lhs_batch={0} rhs_batch={0}"
     made = run(
@@ -80,7 +105,7 @@ def exchanged_by_heads(rows):
         f"x = f16[{heads},64] negate(p)\ny = f16[{heads},64] negate(q)\n"
         f"s = f16[{heads},{rows}] dot(x, y), dot_dimension_numbers={{{batch} lhs_contracting={{2}} "
         f"rhs_contracting={{2}}}}\nr = f16[{heads},64] dot(s, x), dot_dimension_numbers={{{batch} "
-        "lhs_contracting={1} rhs_contracting={1}}, phase=backward",
+        f"lhs_contracting={{1}} rhs_contracting={{1}}}}, phase={phase}",
         tiles=184,
     ).lowered["r"]
     assert made.supersteps[0].name == "transpose"
@@ -89,6 +114,10 @@ def exchanged_by_heads(rows):
 
 def test_what_moves_element_by_element_is_put_together_by_that_copy():
     assert exchanged_by_heads(197) <= exchanged_by_heads(200)
+
+
+def test_operands_of_gradients_of_weights_are_copied_first():
+    assert exchanged_by_heads(200, "backward") > exchanged_by_heads(200, "forward")
 
 
 def head_transpositions(rows, read, summed, width=64):
@@ -158,6 +187,20 @@ def test_scores_lie_in_groups_of_rows_of_which_the_last_may_be_smaller(rows):
         tiles=64,
     ).lowered["r"]
     assert sum(step.name == "transpose" for step in made.supersteps) == 1
+
+
+def test_scores_that_are_summed_along_their_rows_stay():
+    """Their groups of rows begin with the first row of each head, however many rows it has."""
+    sums = "lhs_batch={0} rhs_batch={0} lhs_contracting={1} rhs_contracting={2}"
+    made = run(
+        "p = f16[12,49,64] parameter(0)\nq = f16[12,49,64] parameter(1)\n"
+        "v = f16[12,64,49] parameter(2)\na = f16[12,49,64] negate(p)\n"
+        "b = f16[12,49,64] negate(q)\nc = f16[12,64,49] negate(v)\n"
+        f"s = f16[12,49,49] dot(a, b), {SCORES}\n"
+        f"r = f16[12,49,64] dot(s, c), dot_dimension_numbers={{{sums}}}",
+        tiles=64,
+    ).lowered["r"]
+    assert "transpose" not in [step.name for step in made.supersteps]
 
 
 def test_a_sum_of_two_products_lies_as_its_dimensions_say():
