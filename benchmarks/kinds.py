@@ -2,9 +2,9 @@
 
 Each side runs in a separate process. First both try their settings and keep the fastest. Then
 fresh processes, which train with these alone, take turns, round by round; after the rounds both
-start again. A ratio above 1 means that `ipu_tf` is faster. Of stock Keras, in the graph executor, the
-share of products (matmuls, convolutions) in the time of all ops is measured as well: if products
-took just as long here and all else took no time, the ratio would be the reciprocal.
+start again. A ratio above 1 means that `ipu_tf` is faster. Of stock Keras, in the graph executor,
+the share of products (matmuls, convolutions) in the time of all ops is measured as well: if
+products took just as long here and all else took no time, the ratio would be the reciprocal.
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ REGISTER_OP("IpuArgMax")
       c->set_output(0, rows);
       return absl::OkStatus();
     })
-    .Doc("ArgMax over the last dimension; with `signed_zeros` of SelectV2 of minus the smallest normal number where it is -0.");
+    .Doc(
+        "ArgMax over the last dimension; with `signed_zeros` of SelectV2 of minus the smallest normal number where it "
+        "is -0.");
 
 REGISTER_KERNEL_BUILDER(Name("IpuArgMax").Device(DEVICE_CPU).TypeConstraint<int32_t>("output_type"),
                         ArgMaxKernel<int32_t>);

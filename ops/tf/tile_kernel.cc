@@ -97,8 +97,9 @@ Result::Result(Tensor* tensor) : tensor_(tensor) {
 void Result::Round(bool nanoo, const Kernels& kernels, const Parallel& parallel) {
   if (tensor_->dtype() != DT_HALF) return;
   uint16_t* to = static_cast<uint16_t*>(tensor_->data());
-  ForStretches(tensor_->NumElements(), parallel,
-               [&](int64_t begin, int64_t count) { kernels.float_to_half(data_ + begin, to + begin, count, nanoo ? Overflow::kNan : Overflow::kLargest); });
+  ForStretches(tensor_->NumElements(), parallel, [&](int64_t begin, int64_t count) {
+    kernels.float_to_half(data_ + begin, to + begin, count, nanoo ? Overflow::kNan : Overflow::kLargest);
+  });
 }
 
 std::string ReadBias(const tensorflow::Tensor& bias, int64_t columns, const float** data) {

@@ -69,8 +69,8 @@ TEST(FloatToHalfRoundsToNearest) {
 
 TEST(FloatToHalfMayGiveInfinity) {
   const std::vector<float> values = {65519.0f, 65520.0f, -65520.0f, 1e30f, INFINITY, -INFINITY, NAN, 3e-8f, -0.0f};
-  const std::vector<float> wanted = {65504.0f, INFINITY,  -INFINITY, INFINITY,           INFINITY,
-                                     -INFINITY, NAN, 5.9604645e-8f, -0.0f};
+  const std::vector<float> wanted = {65504.0f,  INFINITY, -INFINITY,     INFINITY, INFINITY,
+                                     -INFINITY, NAN,      5.9604645e-8f, -0.0f};
   for (const Kernels* kernels : KernelTables()) {
     const Context context(kernels->name);
     std::vector<uint16_t> bits(values.size());

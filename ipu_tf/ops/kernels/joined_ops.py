@@ -155,9 +155,7 @@ def _masked_scale(chain: Chain) -> Sequence[str]:
     return [_dropout(chain, *chain.inputs, dtype=tf.as_dtype(chain.attribute("T").type))]
 
 
-def _dropout(
-    chain: Chain, values: str, mask: str, scale: str, dtype: tf.DType = tf.float32
-) -> str:
+def _dropout(chain: Chain, values: str, mask: str, scale: str, dtype: tf.DType = tf.float32) -> str:
     # In the order of gradients: for dropout itself, the joined chain is always known.
     masked_values = chain.add("SelectV2", mask, values, chain.constant(0.0, dtype))
     return chain.add("Mul", masked_values, scale)

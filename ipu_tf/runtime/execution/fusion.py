@@ -133,9 +133,10 @@ def _fuse_pool_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     is_plain = op.get_attr("data_format") == b"NHWC" and op.get_attr("padding") != b"EXPLICIT"
     kernel, strides = op.get_attr("ksize"), op.get_attr("strides")
     within_images = kernel[0] == kernel[3] == strides[0] == strides[3] == 1
-    overlap = any(step < size for step, size in zip(strides, kernel, strict=True))
-    # Where windows of float16 overlap, gradients would be rounded at each addition.
-    is_exact = op.inputs[0].dtype == tf.float32 or (op.inputs[0].dtype == tf.float16 and not overlap)
+    # Where windows overlap, gradients in float16 would be rounded at each addition.
+    are_apart = all(step >= size for step, size in zip(strides, kernel, strict=True))
+    dtype = op.inputs[0].dtype
+    is_exact = dtype == tf.float32 or (dtype == tf.float16 and are_apart)
     if not is_plain or not within_images or not is_exact:
         return
     relu = _relu_gradient_of(graph, op)

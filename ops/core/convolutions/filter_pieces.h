@@ -50,7 +50,8 @@ inline std::vector<FilterPiece> FilterPieces(const ConvShape& shape, const ConvP
   return pieces;
 }
 
-// At most so many groups of pieces, each summed by sum(begin, end, to) into `floats` of its own, then the sums in order.
+// At most so many groups of pieces, each summed by sum(begin, end, to) into `floats` of its own, then the sums in
+// order.
 template <typename Sum>
 void SumGroupsOfPieces(int64_t pieces, int64_t most_groups, int64_t floats, float* dw, const Kernels& kernels,
                        const Parallel& parallel, const Sum& sum) {

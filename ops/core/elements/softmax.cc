@@ -9,9 +9,8 @@ namespace {
 template <typename Work>
 void ForRows(int64_t rows, int64_t columns, const Parallel& parallel, const Work& work) {
   constexpr int64_t kRows = 64;
-  ForFloats(rows * columns, parallel)(CeilDivide(rows, kRows), [&](int64_t block) {
-    work(block * kRows, std::min(kRows, rows - block * kRows));
-  });
+  ForFloats(rows * columns, parallel)(
+      CeilDivide(rows, kRows), [&](int64_t block) { work(block * kRows, std::min(kRows, rows - block * kRows)); });
 }
 
 }  // namespace

@@ -15,9 +15,7 @@ void SumsOfBlocks(int64_t rows, int64_t columns, float* sums, const Kernels& ker
                   const Sum& sum) {
   const int64_t block = std::max<int64_t>(1, kBlockFloats / columns), blocks = CeilDivide(rows, block);
   Scratch partial(blocks * columns);
-  parallel(blocks, [&](int64_t i) {
-    sum(i * block, std::min(block, rows - i * block), partial.data() + i * columns);
-  });
+  parallel(blocks, [&](int64_t i) { sum(i * block, std::min(block, rows - i * block), partial.data() + i * columns); });
   kernels.column_sums(partial.data(), columns, blocks, columns, false, sums);
 }
 

@@ -341,7 +341,10 @@ def test_the_choice_of_keras_with_its_order_of_zeros(strategy):
 
 @pytest.mark.parametrize("shape", [(60, 7, 20), (60, 70, 40)], ids=["few rows", "many scores"])
 def test_other_choices_stay(strategy, shape):
-    function = traced(strategy, lambda x: tf.argmax(tf.nn.softmax(x), -1, tf.int32), [random(*shape)])
+    def fn(x):
+        return tf.argmax(tf.nn.softmax(x), -1, tf.int32)
+
+    function = traced(strategy, fn, [random(*shape)])
     assert {"Softmax", "ArgMax"} <= set(live_types(function))
 
 
