@@ -152,7 +152,8 @@ def _reach(chain: Chain, numbers: str, dtype: tf.DType) -> str:
 
 
 def _masked_scale(chain: Chain) -> Sequence[str]:
-    return [_dropout(chain, *chain.inputs, dtype=tf.as_dtype(chain.attribute("T").type))]
+    x, mask, scale = chain.inputs
+    return [_dropout(chain, x, mask, scale, dtype=tf.as_dtype(chain.attribute("T").type))]
 
 
 def _dropout(chain: Chain, values: str, mask: str, scale: str, dtype: tf.DType = tf.float32) -> str:
