@@ -51,10 +51,10 @@ class AddedMaskAttention(layers.MultiHeadAttention):
 
 @keras.saving.register_keras_serializable("ipu_tf.zoo")
 class QueryFirstAttention(layers.MultiHeadAttention):
-    """Attention that multiplies queries with keys, as the formula says and codes in PyTorch do.
+    """Attention that multiplies queries with keys and divides the scores, as the formula says.
 
-    Keras multiplies keys with queries. On an IPU, rows of the left operand lie side by side in the
-    product, so that the two are not equally fast to read.
+    So do codes in PyTorch. Keras multiplies keys with scaled queries. On an IPU, rows of the left
+    operand lie side by side in the product, so that the two are not equally fast to read.
     """
 
     def _compute_attention(
@@ -78,7 +78,7 @@ class QueryFirstAttention(layers.MultiHeadAttention):
         """
         query, value = (keras.ops.swapaxes(one, 1, 2) for one in (query, value))
         key = keras.ops.transpose(key, (0, 2, 3, 1))
-        scores = keras.ops.matmul(query * self.key_dim**-0.5, key)
+        scores = keras.ops.matmul(query, key) / self.key_dim**0.5
         weights = self._masked_softmax(scores, attention_mask)
         kept = self._dropout_layer(weights, training=training) if self.dropout else weights
         return keras.ops.swapaxes(keras.ops.matmul(kept, value), 1, 2), weights

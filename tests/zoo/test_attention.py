@@ -57,6 +57,11 @@ def test_queries_are_the_left_operand():
     assert (left.shape, right.shape) == ((2, 2, 5, 4), (2, 2, 4, 3))
 
 
+def test_scores_are_divided():
+    product = scores_product(built(QueryFirstAttention, dropout=0.1))
+    assert [op.type for op in product.outputs[0].consumers()] == ["RealDiv"]
+
+
 def test_vision_transformers_multiply_queries_with_keys():
     model = zoo.vit_b16(image_size=32, depth=1, width=8, heads=2)
     assert isinstance(model.get_layer("0_attention"), QueryFirstAttention)
