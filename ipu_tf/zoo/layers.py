@@ -50,6 +50,41 @@ class AddedMaskAttention(layers.MultiHeadAttention):
 
 
 @keras.saving.register_keras_serializable("ipu_tf.zoo")
+class QueryFirstAttention(layers.MultiHeadAttention):
+    """Attention that multiplies queries with keys and divides the scores, as the formula says.
+
+    So do codes in PyTorch. Keras multiplies keys with scaled queries. On an IPU, rows of the left
+    operand lie side by side in the product, so that the two are not equally fast to read.
+    """
+
+    def _compute_attention(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        attention_mask: Any = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> tuple[Any, Any]:
+        """Returns results [batch, n, heads, width] and weights [batch, heads, n, m].
+
+        Args:
+            query: [batch, n, heads, width].
+            key: [batch, m, heads, width].
+            value: [batch, m, heads, width].
+            attention_mask: bool[batch, n, m] or what broadcasts to it; None if all are seen.
+            training: Whether weights are dropped.
+            return_attention_scores: Of no effect: the weights are always returned.
+        """
+        query, value = (keras.ops.swapaxes(one, 1, 2) for one in (query, value))
+        key = keras.ops.transpose(key, (0, 2, 3, 1))
+        scores = keras.ops.matmul(query, key) / self.key_dim**0.5
+        weights = self._masked_softmax(scores, attention_mask)
+        kept = self._dropout_layer(weights, training=training) if self.dropout else weights
+        return keras.ops.swapaxes(keras.ops.matmul(kept, value), 1, 2), weights
+
+
+@keras.saving.register_keras_serializable("ipu_tf.zoo")
 class Position(layers.Layer):
     """Adds a learnt vector to the token at every position, [batch, n, width].
 

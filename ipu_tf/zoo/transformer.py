@@ -13,7 +13,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from ipu_tf.zoo.layers import AddedMaskAttention, CausalMask, Gelu
+from ipu_tf.zoo.layers import AddedMaskAttention, CausalMask, Gelu, QueryFirstAttention
 from ipu_tf.zoo.stage_placement import Block
 
 _MLP_FACTOR = 4
@@ -75,7 +75,7 @@ class Transformer:
         heads, width = self.heads, self.width // self.heads
         options: Any = {"dropout": self.dropout, "name": f"{name}_attention"}
         if mask is None:
-            return layers.MultiHeadAttention(heads, width, **options)(x, x)
+            return QueryFirstAttention(heads, width, **options)(x, x)
         if len(mask.shape) == 2:
             mask = layers.Reshape((1, -1), name=f"{name}_mask")(mask)
         attention = AddedMaskAttention(heads, width, **options)
