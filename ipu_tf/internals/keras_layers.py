@@ -56,6 +56,14 @@ def first_path_of(layer: keras.Layer) -> str | None:
     return path
 
 
+def dropout_of_attention(layer: keras.layers.MultiHeadAttention) -> keras.layers.Dropout:
+    """Returns the layer that drops weights of an attention whose rate is not 0.
+
+    Relies on `MultiHeadAttention._dropout_layer`.
+    """
+    return layer._dropout_layer
+
+
 def seed_generators_of(layer: keras.Layer) -> list[keras.random.SeedGenerator]:
     """Returns the generators of random seeds of a layer itself.
 

@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import layers
 
+from ipu_tf.internals.keras_layers import dropout_of_attention
+
 _HIDDEN_SCORE = 10_000.0
 """Subtracted from the scores of tokens that are not seen, as in the code of BERT's authors."""
 
@@ -80,7 +82,9 @@ class QueryFirstAttention(layers.MultiHeadAttention):
         key = keras.ops.transpose(key, (0, 2, 3, 1))
         scores = keras.ops.matmul(query, key) / self.key_dim**0.5
         weights = self._masked_softmax(scores, attention_mask)
-        kept = self._dropout_layer(weights, training=training) if self.dropout else weights
+        kept = weights
+        if self.dropout:
+            kept = dropout_of_attention(self)(weights, training=training)
         return keras.ops.swapaxes(keras.ops.matmul(kept, value), 1, 2), weights
 
 
