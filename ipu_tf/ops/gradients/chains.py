@@ -13,6 +13,7 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 
 
 @tf.RegisterGradient("IpuAdamUpdate")
+@tf.RegisterGradient("IpuBiasAddGrad")
 @tf.RegisterGradient("IpuGatherRows")
 @tf.RegisterGradient("IpuGatherSegmentSum")
 @tf.RegisterGradient("IpuGelu")
@@ -27,6 +28,7 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 @tf.RegisterGradient("IpuRelu6Grad")
 @tf.RegisterGradient("IpuScaledUpdate")
 @tf.RegisterGradient("IpuSegmentSum")
+@tf.RegisterGradient("IpuSoftmax")
 @tf.RegisterGradient("IpuSoftmaxDropout")
 @tf.RegisterGradient("IpuSoftmaxDropoutGrad")
 @tf.RegisterGradient("IpuTreeSum")

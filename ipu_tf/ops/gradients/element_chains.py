@@ -43,16 +43,6 @@ def _softmax_grad(op: Any, grad: tf.Tensor) -> Gradients:
     return grad * (dy - total) + of_sum * dy, grad * y + of_sum * y
 
 
-@tf.RegisterGradient("IpuSoftmax")
-def _softmax(op: Any, grad: tf.Tensor) -> tf.Tensor:
-    return gradient_registry.lookup("Softmax")(op, grad)
-
-
-@tf.RegisterGradient("IpuBiasAddGrad")
-def _bias_add_grad(op: Any, grad: tf.Tensor) -> tf.Tensor:
-    return gradient_registry.lookup("BiasAddGrad")(op, grad)
-
-
 tf.no_gradient("IpuArgMax")
 
 

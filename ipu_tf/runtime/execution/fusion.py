@@ -156,8 +156,9 @@ def _replace_relu6_gradient(graph: FusionGraph, op: tf.Operation) -> None:
 def _relu_gradient_of(graph: FusionGraph, op: tf.Operation) -> tf.Operation | None:
     """Returns the ReLU gradient if it alone reads an op's result as its gradients."""
     use = graph.only_use(op.outputs[0])
-    is_gradient = use is not None and use.op.type == "ReluGrad" and use.index == 0
-    return use.op if use is not None and is_gradient else None
+    if use is None or use.op.type != "ReluGrad" or use.index != 0:
+        return None
+    return use.op
 
 
 def _fuse_selection(graph: FusionGraph, op: tf.Operation) -> None:

@@ -271,6 +271,24 @@ class TestSoftmax:
             np.testing.assert_array_equal(alone[0], whole[row])
 
 
+@pytest.mark.parametrize(
+    ("ours", "stock"),
+    [("ipu_softmax", tf.nn.softmax), ("ipu_bias_add_grad", lambda x: tf.reduce_sum(x, 0))],
+)
+def test_gradients_are_those_of_stock(ours, stock):
+    x = tf.constant(normals(0, (5, 7)))
+
+    def gradient(op):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            value = tf.reduce_sum(tf.sin(op(x)))
+        return tape.gradient(value, x)
+
+    np.testing.assert_allclose(
+        gradient(getattr(library.load(), ours)), gradient(stock), rtol=1e-5, atol=1e-6
+    )
+
+
 class TestArgMax:
     @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
     @pytest.mark.parametrize("shape", [*ROWS_OF_SCORES, (0, 3), (70, 1000)])
