@@ -29,7 +29,7 @@ class BiasAddGradKernel : public NamedKernel {
     const Parallel parallel = ForFloats(gradient.NumElements(), ParallelOf(context));
     if (gradient.dtype() == tensorflow::DT_HALF) {
       Scratch sums(channels);
-      ColumnSums(static_cast<const uint16_t*>(gradient.data()), rows, channels, sums.data(), kernels, parallel);
+      ColumnSums(HalfData(gradient), rows, channels, sums.data(), kernels, parallel);
       kernels.float_to_half(sums.data(), static_cast<uint16_t*>(bias->data()), channels, Overflow::kInfinity);
     } else {
       ColumnSums(gradient.flat<float>().data(), rows, channels, bias->flat<float>().data(), kernels, parallel);

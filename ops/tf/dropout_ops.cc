@@ -100,8 +100,8 @@ class MaskedScale : public NamedKernel {
     OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &y));
     const auto* kept = static_cast<const uint8_t*>(mask.data());
     if (x.dtype() == tensorflow::DT_HALF) {
-      ScaleKept(static_cast<const uint16_t*>(x.data()), kept, static_cast<float>(scale.scalar<Eigen::half>()()),
-                static_cast<uint16_t*>(y->data()), x.NumElements(), ActiveKernels(), ParallelOf(context));
+      ScaleKept(HalfData(x), kept, static_cast<float>(scale.scalar<Eigen::half>()()), static_cast<uint16_t*>(y->data()),
+                x.NumElements(), ActiveKernels(), ParallelOf(context));
     } else {
       ScaleKept(x.flat<float>().data(), kept, scale.scalar<float>()(), y->flat<float>().data(), x.NumElements(),
                 ActiveKernels(), ParallelOf(context));

@@ -46,7 +46,7 @@ class MaxPoolGrad : public NamedKernel {
     OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &dx));
     if (x.dtype() == tensorflow::DT_HALF) {
       OP_REQUIRES(context, !WindowsOverlap(shape), Error("windows of float16 that overlap would have to be rounded"));
-      MaxPoolGradient(shape, relu_, Halves(x), Halves(y), Halves(dy), static_cast<uint16_t*>(dx->data()),
+      MaxPoolGradient(shape, relu_, HalfData(x), HalfData(y), HalfData(dy), static_cast<uint16_t*>(dx->data()),
                       ActiveKernels(), ParallelOf(context));
     } else {
       MaxPoolGradient(shape, relu_, x.flat<float>().data(), y.flat<float>().data(), dy.flat<float>().data(),
@@ -55,8 +55,6 @@ class MaxPoolGrad : public NamedKernel {
   }
 
  private:
-  static const uint16_t* Halves(const Tensor& tensor) { return static_cast<const uint16_t*>(tensor.data()); }
-
   absl::Status MakeShape(const TensorShape& x, PoolShape* shape) const {
     shape->batch = x.dim_size(0);
     shape->in_rows = x.dim_size(1);

@@ -51,8 +51,6 @@ class Deal {
   std::condition_variable finished_;
 };
 
-const uint16_t* HalfData(const Tensor& tensor) { return static_cast<const uint16_t*>(tensor.data()); }
-
 }  // namespace
 
 Parallel ParallelOn(Eigen::ThreadPoolInterface* pool, int threads) {

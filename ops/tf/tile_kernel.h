@@ -35,6 +35,11 @@ Parallel ParallelOn(Eigen::ThreadPoolInterface* pool, int threads);
 // Runs work items on TensorFlow's intra-op threads and the calling one.
 Parallel ParallelOf(tensorflow::OpKernelContext* context);
 
+// The bits of a float16 tensor.
+inline const uint16_t* HalfData(const tensorflow::Tensor& tensor) {
+  return static_cast<const uint16_t*>(tensor.data());
+}
+
 // The float32 values of a float32 or float16 tensor.
 class Operand {
  public:
