@@ -1,6 +1,9 @@
 // Sums over segments of rows and their gradient: IpuSegmentSum, IpuGatherRows, and both in one.
 #include "../core/elements/segments.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -17,22 +20,21 @@ using tensorflow::shape_inference::DimensionHandle;
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
-// Returns the first of some numbers that is not below `limit`, -1 if there is none.
-int64_t FirstBeyond(const int32_t* numbers, int64_t count, int64_t limit) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (numbers[i] >= limit) return i;
-  }
-  return -1;
+// Returns the first of some numbers that is below `least` or not below `limit`, -1 if there is none.
+int64_t FirstOutside(const int32_t* numbers, int64_t count, int32_t least, int64_t limit) {
+  const auto most = static_cast<int32_t>(std::min<int64_t>(limit - 1, std::numeric_limits<int32_t>::max()));
+  // A loop without a way out takes a vector of numbers at a time.
+  int outside = 0;
+  for (int64_t i = 0; i < count; ++i) outside |= (numbers[i] < least) | (numbers[i] > most);
+  if (outside == 0) return -1;
+  return std::find_if(numbers, numbers + count, [=](int32_t number) { return number < least || number > most; }) -
+         numbers;
 }
 
 // Returns the error of the first number that is none of a row, or "".
 std::string RowsError(const int32_t* numbers, int64_t count, int64_t rows) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (numbers[i] < 0 || numbers[i] >= rows) {
-      return absl::StrCat("indices[", i, "] = ", numbers[i], " is not in [0, ", rows, ")");
-    }
-  }
-  return "";
+  const int64_t i = FirstOutside(numbers, count, 0, rows);
+  return i < 0 ? "" : absl::StrCat("indices[", i, "] = ", numbers[i], " is not in [0, ", rows, ")");
 }
 
 // Reads the numbers of rows and of segments; the rows may be picked from others before they are added up.
@@ -59,7 +61,7 @@ class SegmentSumKernel : public NamedKernel {
       picked = {context->input(1).flat<int32_t>().data(), context->input(2).flat<int32_t>().data()};
       IPU_TF_CHECK(context, RowsError(picked.from, rows, x.dim_size(0)));
     }
-    const int64_t beyond = FirstBeyond(id, rows, segments);
+    const int64_t beyond = FirstOutside(id, rows, std::numeric_limits<int32_t>::min(), segments);
     OP_REQUIRES(context, beyond < 0,
                 Error(absl::StrCat("segment_ids[", beyond, "] = ", beyond < 0 ? 0 : id[beyond], " is out of range [0, ",
                                    segments, ")")));

@@ -9,6 +9,7 @@
 #include "../../ops/core/elements/normalization.h"
 #include "../../ops/core/elements/pool.h"
 #include "../../ops/core/elements/rounding.h"
+#include "../../ops/core/elements/segments.h"
 #include "../../ops/core/elements/softmax.h"
 #include "../../ops/core/elements/tree_sum.h"
 #include "../../ops/core/products/epilogue.h"
@@ -522,6 +523,36 @@ TEST(ChainsOfManyResultsHaveTheBitsOfTheirWritesThroughCaches) {
   std::vector<float> in_place = a;
   ScaledUpdate(in_place.data(), b.data(), 0.1f, in_place.data(), kCount, parallel);
   CHECK(in_place[5] == a[5] - b[5] * 0.1f);
+}
+
+TEST(SumSegmentsAddsRowsInTheirOrder) {
+  constexpr int64_t kNodes = 30, kRows = 300, kSegments = 20;
+  std::vector<int32_t> from(kRows), kept(kRows), id(kRows);
+  for (int64_t r = 0; r < kRows; ++r) {
+    from[r] = static_cast<int32_t>(7 * r % kNodes);
+    kept[r] = static_cast<int32_t>(r % 11) - 1;
+    id[r] = static_cast<int32_t>(5 * r % (kSegments + 3)) - 3;
+  }
+  for (const int64_t columns : {1, 8, 16, 17, 32, 40, 64, 100, 128, 256, 1000}) {
+    const std::vector<float> x = Numbers(kRows * columns, 40);
+    for (const PickedRows& picked : {PickedRows{}, PickedRows{from.data(), nullptr}, {from.data(), kept.data()}}) {
+      std::vector<float> wanted(kSegments * columns);
+      for (int64_t r = 0; r < kRows; ++r) {
+        if (id[r] < 0 || (picked.kept != nullptr && kept[r] < 0)) continue;
+        const int64_t row = picked.from == nullptr ? r : from[r];
+        for (int64_t c = 0; c < columns; ++c) wanted[id[r] * columns + c] += x[row * columns + c];
+      }
+      for (const Kernels* kernels : KernelTables()) {
+        const Context context(std::string(kernels->name) + ", columns: " + std::to_string(columns));
+        for (const int threads : {1, 2, 3}) {
+          std::vector<float> sums(kSegments * columns, NAN);
+          SumSegments(x.data(), picked, id.data(), kRows, columns, kSegments, sums.data(), *kernels,
+                      ThreadedParallel(threads));
+          CHECK_SAME(sums, wanted);
+        }
+      }
+    }
+  }
 }
 
 TEST(TreeSumAddsNeighbours) {

@@ -14,12 +14,7 @@ void SumSegments(const float* x, const PickedRows& picked, const int32_t* id, in
   threads(parts, [&](int64_t part) {
     const int64_t begin = part * lines / parts * kLine;
     const int64_t width = std::min(columns, (part + 1) * lines / parts * kLine) - begin;
-    for (int64_t s = 0; s < segments; ++s) std::fill_n(sums + s * columns + begin, width, 0.0f);
-    for (int64_t r = 0; r < rows; ++r) {
-      if (id[r] < 0 || (picked.kept != nullptr && picked.kept[r] < 0)) continue;
-      const int64_t row = picked.from == nullptr ? r : picked.from[r];
-      kernels.add(x + row * columns + begin, sums + id[r] * columns + begin, width);
-    }
+    kernels.segment_sums({x + begin, columns, picked.from, picked.kept, id, rows, segments, width, sums + begin});
   });
 }
 

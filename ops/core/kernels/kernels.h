@@ -160,6 +160,19 @@ struct NormGradientRow {
   int64_t channels;
 };
 
+// Columns of rows that are added up by segments.
+struct SegmentRows {
+  const float* x;
+  int64_t row_floats;   // From one row of `x`, or of `sums`, to the next.
+  const int32_t* from;  // Which row of `x` each is; nullptr: the rows themselves.
+  const int32_t* kept;  // Rows of a negative number are left out; nullptr: none.
+  const int32_t* id;    // The segment of each row; those of a negative number are left out.
+  int64_t rows;
+  int64_t segments;
+  int64_t columns;
+  float* sums;
+};
+
 // Rows of a softmax, and the dropout of it.
 struct SoftmaxRows {
   int64_t rows;
@@ -268,6 +281,8 @@ struct Kernels {
   void (*add_bias)(const float* bias, bool relu, float* to, int64_t count);
   // sums[c] (+)= sum over rows of x[row * stride + c].
   void (*column_sums)(const float* x, int64_t stride, int64_t rows, int64_t columns, bool add, float* sums);
+  // sums[id[r]] = the sum of the rows of this number, in their order, from zero.
+  void (*segment_sums)(const SegmentRows& rows);
   // to *= 1 where x > 0, else 0.
   void (*relu_gradient)(const float* x, float* to, int64_t count);
   // Calls `first`, ... of the generator, each of which gives four numbers: kept[i] tells whether the low bits of

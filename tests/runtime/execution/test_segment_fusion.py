@@ -46,7 +46,12 @@ READ = {"IpuSegmentSum", "IpuGatherRows"}
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("columns", "read", "joined"),
-    [(8, tf.identity, PICKED), (1000, tf.identity, PICKED), (17, tf.tanh, READ)],
+    [
+        (8, tf.identity, PICKED),
+        (64, tf.identity, PICKED),
+        (1000, tf.identity, PICKED),
+        (17, tf.tanh, READ),
+    ],
 )
 def test_bits_are_those_of_stock(strategy, columns, read, joined):
     operands, fn = operands_of(columns), functools.partial(messages, read=read)
