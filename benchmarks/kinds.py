@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     names = BIG_WANTED if options.big else WANTED
     results = [measure(name, options) for name in names if options.only in name]
     return {
-        "benchmark": "kinds",
+        "benchmark": "kinds_big" if options.big else "kinds",
         "what": "samples/s of ipu_tf / samples/s of stock Keras in fit, measured on the host",
         **common,
         "cores_used_by_others": load.cores(),

@@ -71,6 +71,10 @@ KINDS = FACTS | {
         }
     ],
 }
+BIG = KINDS | {
+    "benchmark": "kinds_big",
+    "results": [KINDS["results"][0] | {"name": "resnet50", "what": "ResNet-50"}],
+}
 PARTS = FACTS | {
     "benchmark": "parts",
     "results": [
@@ -160,6 +164,7 @@ RESULTS = {
     "fit": FIT,
     "keras": KERAS,
     "kinds": KINDS,
+    "kinds_big": BIG,
     "parts": PARTS,
     "compile": COMPILE,
 }
@@ -171,6 +176,7 @@ TABLES = (
     "step",
     "keras",
     "kinds",
+    "big",
     "parts",
     "first step",
     "compile",
@@ -218,7 +224,8 @@ def test_threads_and_kinds_of_networks_have_their_figures():
     assert "| **geometric mean of all** | **1.75 (1.50)** | | |" in page
     expected = "**1.5** | 1.25 | 1.75 | 1.5 | 62% | 1.60 | 2.25 s (2 s) | 512 MiB (1024 MiB) |"
     assert f"| LSTM 128 over 80 steps | 100 | 150 | {expected}" in page
-    assert "| **geometric mean** | | | **1.375** |" in page
+    assert page.count("| **geometric mean** | | | **1.375** |") == 1
+    assert f"| ResNet-50 | 100 | 150 | {expected}" in page
     assert "| mlp | accumulation, 2 ms | stages, 2.5 ms | 1.25 | 1 | 1.5 | 1.1 |" in page
 
 

@@ -101,6 +101,7 @@ def test_the_command_measures_the_fastest_settings_in_fresh_processes(
     assert FakeWorker.started[0] == ("benchmarks.kinds_worker", "lstm", "adam", "stock")
     result = json.loads(output.read_text())
     assert json.loads(capsys.readouterr().out) == result
+    assert result["benchmark"] == "kinds"
     (network,) = result["results"]
     assert network["settings"]["stock"] == {"steps_per_execution": 10, "jit_compile": False}
     assert network["products"] == {"share_of_stock": 0.8, "bound": 1.25}
@@ -114,6 +115,16 @@ def test_both_optimizers_can_be_measured(monkeypatch, optimizer):
     monkeypatch.setattr(benchmark, "Worker", FakeWorker)
     options = SimpleNamespace(optimizer=optimizer, rounds=1, restarts=1)
     assert benchmark.measure("mlp", options)["optimizer"] == optimizer
+
+
+def test_big_networks_take_one_step_an_execution(monkeypatch):
+    monkeypatch.setattr(benchmark, "Worker", FakeWorker)
+    options = SimpleNamespace(optimizer="own", rounds=1, restarts=1, big=True, only="bert")
+    result = benchmark.run(options)
+    assert result["benchmark"] == "kinds_big"
+    (network,) = result["results"]
+    assert network["settings"]["stock"] == {"steps_per_execution": 1, "jit_compile": False}
+    assert network["peak_bytes"]["within_bounds"] is True
 
 
 def test_a_run_is_short_by_default():

@@ -5,7 +5,7 @@ bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, bu
 ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
 dropout, `softmax_fusion` softmax, `norm_fusion` batch normalization, `layer_norm_fusion` and
 `batch_norm_of_rows` layer normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion`
-updates of Adam, `product_fusion` transposes around batched products, `segment_fusion` sums over
+updates of Adam, `product_fusion` transposes around products, `segment_fusion` sums over
 segments, `recurrent_fusion` whole loops of recurrent layers.
 Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers of the
 chain's last op to it. The arithmetic of products does not change: it runs on the same rounded sums;
@@ -61,6 +61,16 @@ def fuse(graph: FuncGraph, outputs: _T, *, loops: bool = True) -> _T:
             _RULES[op.type](fusion_graph, op)
     flat = [fusion_graph.current(value) for value in flat]
     return cast(_T, tf.nest.pack_sequence_as(outputs, flat, expand_composites=True))
+
+
+def _fuse_matmul(graph: FusionGraph, op: tf.Operation) -> None:
+    # To add a bias apart takes less than to transpose a matrix.
+    if not product_fusion.fuse_transposes(graph, op):
+        _fuse_bias(graph, op)
+
+
+def _fuse_batch_matmul(graph: FusionGraph, op: tf.Operation) -> None:
+    product_fusion.fuse_transposes(graph, op)
 
 
 def _fuse_bias(graph: FusionGraph, op: tf.Operation) -> None:
@@ -179,12 +189,13 @@ def _fuse_sum(graph: FusionGraph, op: tf.Operation) -> None:
 
 _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxyType(
     {
-        **dict.fromkeys(_BIAS_OPS, _fuse_bias),
         "ArgMax": softmax_fusion.replace_largest,
         "BiasAddGrad": _replace_bias_gradient,
-        "IpuBatchMatMul": product_fusion.fuse_transposes,
+        "IpuBatchMatMul": _fuse_batch_matmul,
+        "IpuConv2D": _fuse_bias,
         "IpuConv2DBackpropFilter": _fuse_bias_gradient,
         "IpuConv2DBackpropInput": _fuse_input_gradient,
+        "IpuMatMul": _fuse_matmul,
         "MaxPoolGrad": _fuse_pool_gradient,
         "Relu6Grad": _replace_relu6_gradient,
         "GreaterEqual": dropout_fusion.fuse_mask,

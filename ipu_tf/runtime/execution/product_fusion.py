@@ -1,42 +1,47 @@
-"""Fuses batched products with the transposes of their operands and of their results.
+"""Fuses products with the transposes of their operands and of their results.
 
-An attention moves its heads before the tokens for each product and back after it. Fused, the
-product reads and writes its matrices where they lie. Its sums are the same chains, so its numbers
-are the same bits.
+An attention moves its heads before the tokens for each product and back after it; a layer that
+shares the matrix of an embedding transposes it, and its gradient. Fused, the product reads and
+writes its matrices where they lie. Its sums are the same chains, so its numbers are the same bits.
 """
 
 from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from types import MappingProxyType
 
 import numpy as np
 import tensorflow as tf
 
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
 
-_PRODUCT = "IpuBatchMatMul"
+_TRANSPOSED = MappingProxyType(
+    {"IpuBatchMatMul": ("adj_x", "adj_y"), "IpuMatMul": ("transpose_a", "transpose_b")}
+)
+"""The attributes of products that say which operands are transposed."""
 _ATTRIBUTES = ("T", "plan", "method", "serial", "partials", "rounding", "nanoo", "stream")
 
 
-def fuse_transposes(graph: FusionGraph, op: tf.Operation) -> None:
-    """Fuses a batched product with the transposes around it.
+def fuse_transposes(graph: FusionGraph, op: tf.Operation) -> bool:
+    """Fuses a product with the transposes around it; returns whether there is one.
 
     Args:
         graph: The graph.
-        op: An op of type IpuBatchMatMul.
+        op: An op of type IpuBatchMatMul or IpuMatMul.
     """
     # Random bits are drawn in the order of the elements.
     if op.get_attr("rounding") == b"stochastic" or not _has_equal_batches(op):
-        return
+        return False
     batch = string.ascii_lowercase[: op.outputs[0].shape.rank - 2]
-    left = "KM" if op.get_attr("adj_x") else "MK"
-    right = "NK" if op.get_attr("adj_y") else "KN"
+    turns_left, turns_right = _TRANSPOSED[op.type]
+    left = "KM" if op.get_attr(turns_left) else "MK"
+    right = "NK" if op.get_attr(turns_right) else "KN"
     x, x_labels = _before_transpose(graph, op.inputs[0], batch + left)
     y, y_labels = _before_transpose(graph, op.inputs[1], batch + right)
     last, labels = _after_transpose(graph, op.outputs[0], batch + "MN")
     if x is op.inputs[0] and y is op.inputs[1] and last is op.outputs[0]:
-        return
+        return False
     attributes = attributes_of(op)
     equation = f"{x_labels},{y_labels}->{labels}".encode()
     graph.fuse(
@@ -48,19 +53,20 @@ def fuse_transposes(graph: FusionGraph, op: tf.Operation) -> None:
         equation=tf.compat.v1.AttrValue(s=equation),
         N=tf.compat.v1.AttrValue(i=2),
     )
+    return True
 
 
 def _has_equal_batches(op: tf.Operation) -> bool:
     """Returns whether the shapes are known, and no factor is used for several products."""
     x, y = (tensor.shape for tensor in op.inputs)
     is_static = x.is_fully_defined() and y.is_fully_defined()
-    return bool(is_static and x.rank == y.rank and x.rank > 2 and x[:-2] == y[:-2])
+    return bool(is_static and x.rank == y.rank and x[:-2] == y[:-2])
 
 
 def _before_transpose(graph: FusionGraph, tensor: tf.Tensor, labels: str) -> tuple[tf.Tensor, str]:
     """Returns what a transpose was made of and its labels if the product can read that."""
     order = _permutation(tensor)
-    other_types = (use.op.type for use in graph.uses(tensor) if use.op.type != _PRODUCT)
+    other_types = (use.op.type for use in graph.uses(tensor) if use.op.type not in _TRANSPOSED)
     if order is None or graph.is_output(tensor) or next(other_types, None) is not None:
         return tensor, labels
     source = "".join(labels[order.index(axis)] for axis in range(len(order)))

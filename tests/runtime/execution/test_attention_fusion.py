@@ -81,6 +81,32 @@ def test_products_have_the_bits_of_their_pieces(monkeypatch, strategy, order, dt
     np.testing.assert_array_equal(function(*operands), pieces(*operands))
 
 
+def tied(x, weights, bias, grad):
+    """Scores by the transposed matrix of an embedding, and all gradients."""
+    with tf.GradientTape() as tape:
+        tape.watch((x, weights))
+        scores = tf.nn.bias_add(tf.matmul(x, tf.transpose(weights)), bias)
+    return scores, *tape.gradient(scores, (x, weights), grad)
+
+
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_products_by_a_transposed_matrix_have_the_bits_of_their_pieces(
+    monkeypatch, strategy, dtype
+):
+    shapes = ((5, 24), (70, 24), (70,), (5, 70))
+    operands = [tf.constant(normals(i, shape), dtype) for i, shape in enumerate(shapes)]
+    function = traced(strategy, tied, operands)
+    types = set(live_types(function))
+    assert "IpuTransposedMatMul" in types
+    assert not {"Transpose", "IpuMatMul", "IpuMatMulBias"} & types
+    pieces = unjoined(monkeypatch, tied, operands)
+    for ours, theirs in zip(function(*operands), pieces(*operands), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    (_, program), (_, expected) = (compiled(each, *operands) for each in (function, pieces))
+    assert steps(program) == steps(expected)
+
+
 UNJOINED = {
     "read elsewhere": lambda x, y: (
         (turned := tf.transpose(x, [0, 2, 1, 3])) * 2.0,
