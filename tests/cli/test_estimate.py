@@ -77,8 +77,11 @@ def test_estimate_of_packed_graphs_of_the_zoo(capsys):
 @pytest.mark.slow
 # TensorFlow, of the gradient of the embedding; its numbers are never computed.
 @pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices:UserWarning")
-def test_estimate_of_175_billion_weights(capsys):
-    assert cli.main(["estimate", "zoo:gpt3_175b", "--system", "bow-pod256"]) == 0
+def test_estimate_of_175_billion_weights(capsys, tmp_path):
+    path = tmp_path / "report.json"
+    arguments = ["zoo:gpt3_175b", "--system", "bow-pod256", "--json", str(path)]
+    assert cli.main(["estimate", *arguments]) == 0
+    assert "lacks the figures of single tiles" in path.read_text()
     printed = capsys.readouterr().out
     assert "4 replicas of 64 bow IPUs" in printed
     assert "OUT OF MEMORY" in printed

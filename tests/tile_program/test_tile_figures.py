@@ -1,5 +1,7 @@
 """The figures of every tile add up to those of its superstep, for every opcode and network."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.machine.target import target
 from ipu_tf.planner.plan import MatMulPlan, MatMulShape
 from ipu_tf.planner.plan_steps import plan_supersteps
+from ipu_tf.tile_program import tile_details
 from ipu_tf.tile_program.layouts.layout import Axis
 from ipu_tf.tile_program.layouts.layout_form import blocks
 from ipu_tf.tile_program.layouts.placement import Placement
@@ -104,3 +107,14 @@ def test_only_details_differ_from_the_compiled_program():
     assert found.steps == program.steps
     assert all(s.tiles is None for step in program.steps for s in step.supersteps)
     assert all(s.tiles is not None for step in found.steps for s in step.supersteps)
+
+
+def test_a_program_of_too_many_figures_stays_as_it_is(monkeypatch):
+    program = compile_program(modules.module("mlp"), CompilerOptions(target=target("bow")))
+    supersteps = [s for step in detailed(program).steps for s in step.supersteps]
+    runs = [getattr(s.tiles, field.name) for s in supersteps for field in fields(s.tiles)]
+    numbers = sum(len(each.values) + len(each.tiles) for each in runs)
+    monkeypatch.setattr(tile_details, "MOST_NUMBERS", numbers)
+    assert detailed(program) is not program
+    monkeypatch.setattr(tile_details, "MOST_NUMBERS", numbers - 1)
+    assert detailed(program) is program

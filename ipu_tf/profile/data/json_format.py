@@ -43,6 +43,10 @@ class FileContents(Protocol):
     def programs(self) -> tuple[Program, ...]:
         """The programs."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Caveats about all of them."""
+
 
 _Report = TypeVar("_Report", bound=FileContents)
 
@@ -60,16 +64,26 @@ def write(report: FileContents, path: str | os.PathLike[str]) -> None:
 
 
 def plain(report: FileContents) -> dict[str, object]:
-    """Returns the content of a report's file as plain data, with the figures of every tile."""
-    programs = tuple(
-        dataclasses.replace(program, device=detailed(program.device)) if program.device else program
-        for program in report.programs
-    )
+    """Returns the content of a report's file as plain data.
+
+    It has the figures of every tile, unless a program is too large: then a note of the report says
+    so.
+    """
+    programs, notes = [], []
+    for program in report.programs:
+        device = detailed(program.device) if program.device is not None else None
+        if device is not None and device is program.device:
+            notes.append(
+                f"the file lacks the figures of single tiles of '{program.name}', which has too "
+                "many supersteps"
+            )
+        programs.append(dataclasses.replace(program, device=device))
+    in_file = dataclasses.replace(report, programs=tuple(programs), notes=(*report.notes, *notes))
     return {
         "format": FORMAT,
         "version": VERSION,
         "figures": [program_figures(program) for program in report.programs],
-        "report": codec.encode(dataclasses.replace(report, programs=programs)),
+        "report": codec.encode(in_file),
     }
 
 

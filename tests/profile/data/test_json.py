@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 
 from ipu_tf.base import codec
+from ipu_tf.compiler.compile import compile_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
+from ipu_tf.machine.target import target
 from ipu_tf.machine.tile_figures import TileFigures
 from ipu_tf.profile.data import json_format
 from ipu_tf.profile.data.json_format import VERSION, ReportFileError
 from ipu_tf.profile.report import Report
+from ipu_tf.tile_program import tile_details
+from tests.compiler import modules
 from tests.profile.programs import device_program, fault, overflowing, program
 
 
@@ -53,6 +58,20 @@ def test_round_trip(path, report):
         for category in ours:
             np.testing.assert_array_equal(ours[category], theirs[category])
             assert ours[category].dtype == np.int64
+
+
+def test_a_file_says_where_it_lacks_the_figures_of_tiles(path, monkeypatch):
+    compiled = compile_program(modules.module("mlp"), CompilerOptions(target=target("bow")))
+    report = Report(programs=(program(compiled),), notes=("assumed SGD",))
+    monkeypatch.setattr(tile_details, "MOST_NUMBERS", 0)
+    report.to_json(path)
+    again = Report.from_json(path)
+    first, note = again.notes
+    assert first == "assumed SGD"
+    assert f"lacks the figures of single tiles of '{report.programs[0].name}'" in note
+    assert again.programs[0].device.steps == report.programs[0].device.steps
+    again.to_json(path)
+    assert Report.from_json(path).notes == again.notes
 
 
 def test_a_second_round_changes_nothing(path, report, tmp_path):
