@@ -90,7 +90,10 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "samples_per_second": {engine: spread(values) for engine, values in speeds.items()},
         "ratio": spread([o / t for o, t in zip(speeds["ipu_tf"], speeds["stock"], strict=True)])
         | {"of_fastest_rounds": significant(max(speeds["ipu_tf"]) / max(speeds["stock"]))},
-        **_start_figures(starts, BIG_WANTED_MEMORY if big else WANTED_MEMORY),
+        "first_step_seconds": _first_steps(
+            _of_equal_steps(starts, settings, command, network.steps)
+        ),
+        "peak_bytes": _peaks(starts, BIG_WANTED_MEMORY if big else WANTED_MEMORY),
     }
 
 
@@ -122,22 +125,46 @@ def start(
     return {engine: answers[1:] for engine, answers in replies.items()}
 
 
-def _start_figures(starts: list[Start], wanted_memory: float) -> dict[str, Any]:
-    """What both sides took until their first step had ended, and their peak memory."""
-    first, peak = (
-        {e: statistics.median(start[e][-1][name] for start in starts) for e in ENGINES}
-        for name in ("first_step_seconds", "peak_bytes")
-    )
-    factor, margin = WANTED_FIRST_STEP
-    return {
-        "first_step_seconds": {engine: significant(value) for engine, value in first.items()}
-        | {
-            "within_bounds": first["ipu_tf"]
-            <= max(factor * first["stock"], first["stock"] + margin)
-        },
-        "peak_bytes": {engine: int(value) for engine, value in peak.items()}
-        | {"within_bounds": peak["ipu_tf"] <= wanted_memory * peak["stock"]},
+def _of_equal_steps(
+    starts: list[Start], settings: Mapping[str, Settings], command: tuple[str, ...], steps: int
+) -> list[Start]:
+    """Starts whose first executions have equally many steps on both sides, those of stock's.
+
+    Args:
+        starts: The starts with the settings of each side, which may have different numbers.
+        settings: These settings.
+        command: See `Worker`.
+        steps: The steps of a round.
+
+    Raises:
+        WorkerError: A side does not train.
+    """
+    alike = settings["ipu_tf"] | {
+        "steps_per_execution": settings["stock"]["steps_per_execution"],
     }
+    if alike == settings["ipu_tf"]:
+        return starts
+    return [start(command, {**settings, "ipu_tf": alike}, steps, 1) for _ in starts]
+
+
+def _median(starts: list[Start], name: str) -> dict[str, float]:
+    """The median of a figure at the end of each start, of both sides."""
+    return {e: statistics.median(start[e][-1][name] for start in starts) for e in ENGINES}
+
+
+def _first_steps(starts: list[Start]) -> dict[str, Any]:
+    """What both sides took until their first execution had ended."""
+    first = _median(starts, "first_step_seconds")
+    factor, margin = WANTED_FIRST_STEP
+    within = first["ipu_tf"] <= max(factor * first["stock"], first["stock"] + margin)
+    return {e: significant(value) for e, value in first.items()} | {"within_bounds": within}
+
+
+def _peaks(starts: list[Start], wanted: float) -> dict[str, Any]:
+    """The peak memory of both sides."""
+    peak = _median(starts, "peak_bytes")
+    within = peak["ipu_tf"] <= wanted * peak["stock"]
+    return {e: int(value) for e, value in peak.items()} | {"within_bounds": within}
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
