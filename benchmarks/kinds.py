@@ -139,9 +139,8 @@ def _of_equal_steps(
     Raises:
         WorkerError: A side does not train.
     """
-    alike = settings["ipu_tf"] | {
-        "steps_per_execution": settings["stock"]["steps_per_execution"],
-    }
+    steps_per_execution = settings["stock"]["steps_per_execution"]
+    alike = settings["ipu_tf"] | {"steps_per_execution": steps_per_execution}
     if alike == settings["ipu_tf"]:
         return starts
     return [start(command, {**settings, "ipu_tf": alike}, steps, 1) for _ in starts]

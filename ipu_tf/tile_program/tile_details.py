@@ -35,14 +35,12 @@ def detailed(program: DeviceProgram) -> DeviceProgram:
 def _figures(program: DeviceProgram) -> _Figures | None:
     figures: dict[int, TileFigures | None] = {}
     numbers = 0
-    for stage in program.stages:
-        for step in stage.program.steps:
-            for superstep in step.supersteps:
-                if id(superstep) not in figures:
-                    figures[id(superstep)] = superstep.tile_figures
-                numbers += _numbers(figures[id(superstep)])
-                if numbers > MOST_NUMBERS:
-                    return None
+    for superstep in (superstep for step in program.steps for superstep in step.supersteps):
+        if id(superstep) not in figures:
+            figures[id(superstep)] = superstep.tile_figures
+        numbers += _numbers(figures[id(superstep)])
+        if numbers > MOST_NUMBERS:
+            return None
     return figures
 
 

@@ -110,6 +110,25 @@ def test_the_command_measures_the_fastest_settings_in_fresh_processes(
     assert network["peak_bytes"]["within_bounds"] is True
 
 
+def test_first_executions_have_the_steps_of_stock(monkeypatch):
+    class StockIsFastestStepByStep(FakeWorker):
+        def ask(self, request):
+            steps = request["settings"]["steps_per_execution"]
+            reply = super().ask(request) | {"first_step_seconds": float(steps)}
+            if self.engine == "stock":
+                reply["images_per_second"] = 20.0 / steps
+            return reply
+
+    monkeypatch.setattr(benchmark, "Worker", StockIsFastestStepByStep)
+    monkeypatch.setattr(FakeWorker, "started", ())
+    options = SimpleNamespace(optimizer="own", rounds=2, restarts=3)
+    network = benchmark.measure("mlp", options)
+    chosen = {engine: each["steps_per_execution"] for engine, each in network["settings"].items()}
+    assert chosen == {"stock": 1, "ipu_tf": 10}
+    assert network["first_step_seconds"] == {"stock": 1.0, "ipu_tf": 1.0, "within_bounds": True}
+    assert len(FakeWorker.started) == 2 * (1 + 3 + 3)
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_both_optimizers_can_be_measured(monkeypatch, optimizer):
     monkeypatch.setattr(benchmark, "Worker", FakeWorker)
