@@ -93,6 +93,10 @@ class FusionGraph:
     def replace(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
         """Makes all readers of `tensor` read `by`, an output of a joined op."""
         joined_ops.note_replaced(tensor, by)
+        self.redirect(tensor, by)
+
+    def redirect(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
+        """Makes all readers of `tensor` read `by`, which has the same value."""
         uses = self._uses.pop(id(tensor), [])
         for use in uses:
             replace_input(use.op, use.index, by)
@@ -113,6 +117,10 @@ class FusionGraph:
     def runs_before(self, op: tf.Operation, other: tf.Operation) -> bool:
         """Returns whether an op was traced before another, and outputs or effects need it."""
         return self._place(op.outputs[0]) < self._place(other.outputs[0]) and self._is_needed(op)
+
+    def operations(self) -> list[tf.Operation]:
+        """Returns all ops, in the order in which they were created."""
+        return list(self._graph.get_operations())
 
     def operations_before(self, op: tf.Operation) -> Iterator[tf.Operation]:
         """Yields the ops that were created before `op`."""
