@@ -29,8 +29,8 @@ _TILE_OPS = frozenset(
     {
         "IpuAdamStep", "IpuAdamUpdate", "IpuArgMax", "IpuBatchMatMul", "IpuBatchMatMulV3",
         "IpuBiasAddGrad", "IpuCast",
-        "IpuColumnDots", "IpuEinsum", "IpuGatherRows", "IpuGatherSegmentSum", "IpuGelu",
-        "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad", "IpuMatMul",
+        "IpuColumnDots", "IpuColumnSums", "IpuEinsum", "IpuGatherRows", "IpuGatherSegmentSum",
+        "IpuGelu", "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad", "IpuMatMul",
         "IpuMatMulBias", "IpuMatMulUpdate", "IpuMoments", "IpuNonfiniteReplay", "IpuNormGradient",
         "IpuRelu6Grad", "IpuScaleShift", "IpuScaledDifference", "IpuScaledUpdate", "IpuSegmentSum",
         "IpuSoftmax", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad",

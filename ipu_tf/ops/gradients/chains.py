@@ -14,6 +14,7 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 
 @tf.RegisterGradient("IpuAdamUpdate")
 @tf.RegisterGradient("IpuBiasAddGrad")
+@tf.RegisterGradient("IpuColumnSums")
 @tf.RegisterGradient("IpuGatherRows")
 @tf.RegisterGradient("IpuGatherSegmentSum")
 @tf.RegisterGradient("IpuGelu")

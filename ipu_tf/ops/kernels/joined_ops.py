@@ -175,6 +175,12 @@ def _column_dots(chain: Chain) -> Sequence[str]:
     return [chain.add("Sum", dy, axes), chain.add("Sum", chain.add("Mul", x, dy), axes)]
 
 
+def _column_sums(chain: Chain) -> Sequence[str]:
+    (x,) = chain.inputs
+    axes = list(range(chain.attribute("axes").i))
+    return [chain.add("Sum", x, chain.constant(axes, tf.int32))]
+
+
 def _rows(chain: Chain) -> str:
     """Adds the numbers of all dimensions but the last."""
     return chain.constant(list(range(chain.attribute("rank").i - 1)), tf.int32)
@@ -407,6 +413,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuMaskedScale": _masked_scale,
         "IpuMoments": _moments,
         "IpuColumnDots": _column_dots,
+        "IpuColumnSums": _column_sums,
         "IpuScaleShift": _scale_shift,
         "IpuNormGradient": _norm_gradient,
         "IpuScaledDifference": _scaled_difference,

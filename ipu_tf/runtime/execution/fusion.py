@@ -6,10 +6,11 @@ ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_
 dropout, `softmax_fusion` softmax, `norm_fusion` batch normalization, `layer_norm_fusion` and
 `batch_norm_of_rows` layer normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion`
 updates of Adam, `product_fusion` transposes around products, `segment_fusion` sums over
-segments, `recurrent_fusion` whole loops of recurrent layers, `repeated_scalars` equal scalars.
+segments, `sum_fusion` sums over first dimensions, `recurrent_fusion` whole loops of recurrent
+layers, `repeated_scalars` equal scalars.
 Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers of the
 chain's last op to it. The arithmetic of products does not change: it runs on the same rounded sums;
-normalization, softmax and the gradients of loops may add up in another order.
+normalization, softmax, gradients of biases and of loops may add up in another order.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ipu_tf.runtime.execution import (
     repeated_scalars,
     segment_fusion,
     softmax_fusion,
+    sum_fusion,
 )
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse, attributes_of
 from ipu_tf.runtime.tracing.call_ops import LOOPS
@@ -60,6 +62,7 @@ def fuse(graph: FuncGraph, outputs: _T, *, loops: bool = True) -> _T:
         is_fused = bool(op.outputs) and all(map(fusion_graph.is_replaced, op.outputs))
         if op.type in _RULES and not is_fused and (loops or op.type not in LOOPS):
             _RULES[op.type](fusion_graph, op)
+    sum_fusion.replace_column_sums(fusion_graph)
     repeated_scalars.share_scalars(fusion_graph)
     flat = [fusion_graph.current(value) for value in flat]
     return cast(_T, tf.nest.pack_sequence_as(outputs, flat, expand_composites=True))

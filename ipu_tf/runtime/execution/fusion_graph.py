@@ -74,7 +74,7 @@ class FusionGraph:
         return not any(
             self.is_output(tensor)
             or any(
-                use.op.name not in pieces and self._is_needed(use.op) for use in self.uses(tensor)
+                use.op.name not in pieces and self.is_needed(use.op) for use in self.uses(tensor)
             )
             for tensor in inner
             if id(tensor) not in ends
@@ -116,7 +116,19 @@ class FusionGraph:
 
     def runs_before(self, op: tf.Operation, other: tf.Operation) -> bool:
         """Returns whether an op was traced before another, and outputs or effects need it."""
-        return self._place(op.outputs[0]) < self._place(other.outputs[0]) and self._is_needed(op)
+        return self._place(op.outputs[0]) < self._place(other.outputs[0]) and self.is_needed(op)
+
+    def is_needed(self, op: tf.Operation) -> bool:
+        """Returns whether an op has effects, or something that has, or an output, depends on it."""
+        worklist, names = [op], {op.name}
+        while worklist:
+            op = worklist.pop()
+            if not op.outputs or has_effects(op) or any(map(self.is_output, op.outputs)):
+                return True
+            readers = [use.op for tensor in op.outputs for use in self.uses(tensor)]
+            worklist += [reader for reader in readers if reader.name not in names]
+            names.update(reader.name for reader in readers)
+        return False
 
     def operations(self) -> list[tf.Operation]:
         """Returns all ops, in the order in which they were created."""
@@ -199,18 +211,6 @@ class FusionGraph:
             else:
                 self.replace(tensor, by)
         return op
-
-    def _is_needed(self, op: tf.Operation) -> bool:
-        """Returns whether an op has effects, or something that has, or an output, depends on it."""
-        worklist, names = [op], {op.name}
-        while worklist:
-            op = worklist.pop()
-            if not op.outputs or has_effects(op) or any(map(self.is_output, op.outputs)):
-                return True
-            readers = [use.op for tensor in op.outputs for use in self.uses(tensor)]
-            worklist += [reader for reader in readers if reader.name not in names]
-            names.update(reader.name for reader in readers)
-        return False
 
     def _place(self, tensor: tf.Tensor) -> int:
         """Returns when a tensor was traced; what only joined ops read comes last."""

@@ -50,6 +50,7 @@ FUSED_CASES = {
     "ipu_conv2d_backprop_filter_with_bias": (CONV, (IMAGES, RESULT)),
     "ipu_moments": ({"rank": 4}, (IMAGES,)),
     "ipu_column_dots": ({"rank": 4, "keep_dims": False}, (IMAGES, IMAGES)),
+    "ipu_column_sums": ({"axes": 2, "keep_dims": True}, (IMAGES,)),
     "ipu_scale_shift": ({"relu": True}, (IMAGES, IMAGES[3:], IMAGES[3:])),
     "ipu_norm_gradient": ({"rows": 126}, (IMAGES, IMAGES, *(((1, 1, 1, 33),) * 4))),
     "ipu_scaled_difference": ({"square": True}, (IMAGES, IMAGES, ())),
