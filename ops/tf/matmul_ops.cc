@@ -62,6 +62,7 @@ class MatMulKernel : public TileKernel, public DirectKernel {
     OP_REQUIRES_OK(context, SetShape(a.shape().dim_sizes(), b.shape().dim_sizes(), &shape, &output_shape));
     Epilogue epilogue;
     if (context->num_inputs() == 3) {
+      if (reshapes_) OP_REQUIRES_OK(context, Reshape(&output_shape));
       IPU_TF_CHECK(context, ReadBias(context->input(2), shape.columns, &epilogue.bias));
       epilogue.relu = relu_;
     }
@@ -72,8 +73,8 @@ class MatMulKernel : public TileKernel, public DirectKernel {
     const Parallel parallel = ParallelOf(context);
     const Operand a_values(a, kernels, parallel), b_values(b, kernels, parallel);
     Result c(output);
-    MatMul(shape, matmul_plan_, CallNumerics(), a_values.data(), b_values.data(), c.data(), kernels, parallel);
-    ApplyEpilogue(epilogue, c.data(), output->NumElements() / shape.columns, shape.columns, kernels, parallel);
+    MatMul(shape, matmul_plan_, CallNumerics(), a_values.data(), b_values.data(), c.data(), kernels, parallel, {},
+           epilogue);
     c.Round(numerics_.nanoo, kernels, parallel);
   }
 
@@ -102,6 +103,8 @@ class MatMulKernel : public TileKernel, public DirectKernel {
   }
 
   bool relu_ = false;
+  bool reshapes_ = false;  // The product with a bias has the shape `result_shape_`.
+  TensorShape result_shape_;
   MatMulPlan matmul_plan_;
 
   absl::Status SetShape(Dimensions a, Dimensions b, MatMulShape* shape, TensorShape* output) const {
@@ -125,6 +128,15 @@ class MatMulKernel : public TileKernel, public DirectKernel {
   }
 
  private:
+  absl::Status Reshape(TensorShape* output) const {
+    if (output->num_elements() != result_shape_.num_elements()) {
+      return Error(absl::StrCat("a product of ", output->DebugString(), " does not have the elements of ",
+                                result_shape_.DebugString()));
+    }
+    *output = result_shape_;
+    return absl::OkStatus();
+  }
+
   // The rows of all matrices of `a` are those of one product if all are multiplied by the one matrix of `b`.
   void PlaceBatches(const tensorflow::MatMulBCast& batches, Dimensions a, Dimensions b, MatMulShape* shape) const {
     const int64_t a_floats = shape->rows * shape->depth, b_floats = shape->columns * shape->depth;
@@ -195,6 +207,16 @@ class IpuBatchMatMul : public MatMulKernel {
   explicit IpuBatchMatMul(OpKernelConstruction* context) : MatMulKernel(context, "adj_x", "adj_y") {}
 };
 
+// IpuBatchMatMul by one matrix, with a bias: rows of the result are those of the product, in another shape.
+class IpuReshapedMatMulBias : public MatMulKernel {
+ public:
+  explicit IpuReshapedMatMulBias(OpKernelConstruction* context) : MatMulKernel(context, "adj_x", "adj_y") {
+    OP_REQUIRES_OK(context, context->GetAttr("relu", &relu_));
+    OP_REQUIRES_OK(context, context->GetAttr("shape", &result_shape_));
+    reshapes_ = true;
+  }
+};
+
 REGISTER_OP("IpuMatMul")
     .Input("a: T")
     .Input("b: T")
@@ -220,6 +242,21 @@ REGISTER_OP("IpuMatMulBias")
     .Attr("relu: bool = false")
     .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::MatMulShape)
     .Doc("IpuMatMul, then a bias and perhaps a ReLU. Only float32: a float16 sum is rounded before the bias.");
+
+REGISTER_OP("IpuReshapedMatMulBias")
+    .Input("x: T")
+    .Input("y: T")
+    .Input("bias: T")
+    .Output("output: T")
+    .Attr("adj_x: bool = false")
+    .Attr("adj_y: bool = false")
+    .Attr("T: {float}")
+    .Attr("grad_x: bool = false")
+    .Attr("grad_y: bool = false")
+    .Attr("relu: bool = false")
+    .Attr("shape: shape")
+    .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::ExplicitShape)
+    .Doc("Reshape of IpuBatchMatMul by one matrix, then a bias of the last dimensions and perhaps a ReLU.");
 
 REGISTER_OP("IpuMatMulUpdate")
     .Input("a: T")
@@ -276,6 +313,8 @@ IPU_TF_REGISTER_V3(float);
 IPU_TF_REGISTER_V3(Eigen::half);
 #undef IPU_TF_REGISTER_V3
 REGISTER_KERNEL_BUILDER(Name("IpuMatMulBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), IpuMatMulBias);
+REGISTER_KERNEL_BUILDER(Name("IpuReshapedMatMulBias").Device(DEVICE_CPU).TypeConstraint<float>("T"),
+                        IpuReshapedMatMulBias);
 REGISTER_KERNEL_BUILDER(Name("IpuMatMulUpdate").Device(DEVICE_CPU).TypeConstraint<float>("T"), IpuMatMulUpdate);
 
 }  // namespace

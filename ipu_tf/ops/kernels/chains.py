@@ -112,6 +112,8 @@ class TracedChain:
     def attribute(self, name: str) -> tf.compat.v1.AttrValue:
         """As `Chain.attribute`."""
         value = self._op.get_attr(name)
+        if hasattr(value, "dim"):
+            return tf.compat.v1.AttrValue(shape=value)
         return tf.compat.v1.AttrValue(**{"b" if isinstance(value, bool) else "i": value})
 
     def add(self, op_type: str, *inputs: tf.Tensor, **values: tf.DType | bool | int) -> tf.Tensor:

@@ -98,6 +98,15 @@ def _with_bias(product: str) -> Expand:
     return expand_biased
 
 
+def _reshaped_matmul_with_bias(chain: Chain) -> Sequence[str]:
+    x, y, bias = chain.inputs
+    adjoint = {name: chain.attribute(name).b for name in ("adj_x", "adj_y")}
+    shape = chain.constant(tf.TensorShape(chain.attribute("shape").shape).as_list(), tf.int32)
+    product = chain.add("BatchMatMulV2", x, y, **adjoint)
+    result = chain.add("AddV2", chain.add("Reshape", product, shape, Tshape=tf.int32), bias)
+    return [chain.add("Relu", result) if chain.attribute("relu").b else result]
+
+
 def _transposed_matmul(chain: Chain) -> Sequence[str]:
     return [chain.add("Einsum", *chain.inputs)]
 
@@ -403,6 +412,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
     {
         "IpuConv2DBias": _with_bias("Conv2D"),
         "IpuMatMulBias": _with_bias("MatMul"),
+        "IpuReshapedMatMulBias": _reshaped_matmul_with_bias,
         "IpuTransposedMatMul": _transposed_matmul,
         "IpuMatMulUpdate": _product_update,
         "IpuConv2DBackpropFilterWithBias": _filter_and_bias_gradients,

@@ -5,7 +5,8 @@ bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, bu
 ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
 dropout, `softmax_fusion` softmax, `norm_fusion` batch normalization, `layer_norm_fusion` and
 `batch_norm_of_rows` layer normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion`
-updates of Adam, `product_fusion` transposes around products, `segment_fusion` sums over
+updates of Adam, `product_fusion` transposes around products, `bias_fusion` biases of products that
+are reshaped, `segment_fusion` sums over
 segments, `sum_fusion` sums over first dimensions, `recurrent_fusion` whole loops of recurrent
 layers, `repeated_scalars` equal scalars.
 Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers of the
@@ -24,6 +25,7 @@ import tensorflow as tf
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.execution import (
     batch_norm_of_rows,
+    bias_fusion,
     chain_fusion,
     dropout_fusion,
     gelu_fusion,
@@ -70,18 +72,24 @@ def fuse(graph: FuncGraph, outputs: _T, *, loops: bool = True) -> _T:
 
 def _fuse_matmul(graph: FusionGraph, op: tf.Operation) -> None:
     # To add a bias apart takes less than to transpose a matrix.
-    if not product_fusion.fuse_transposes(graph, op):
-        _fuse_bias(graph, op)
+    if not product_fusion.fuse_transposes(graph, op) and not _fuse_bias(graph, op):
+        bias_fusion.fuse_reshaped_bias(graph, op)
 
 
 def _fuse_batch_matmul(graph: FusionGraph, op: tf.Operation) -> None:
-    product_fusion.fuse_transposes(graph, op)
+    if not product_fusion.fuse_transposes(graph, op):
+        bias_fusion.fuse_reshaped_bias(graph, op)
 
 
-def _fuse_bias(graph: FusionGraph, op: tf.Operation) -> None:
+def _fuse_convolution(graph: FusionGraph, op: tf.Operation) -> None:
+    _fuse_bias(graph, op)
+
+
+def _fuse_bias(graph: FusionGraph, op: tf.Operation) -> bool:
+    """Fuses a bias, and a ReLU after it; returns whether there is one."""
     use = graph.only_use(op.outputs[0])
     if use is None or not _is_bias_add(use):
-        return
+        return False
     last = use.op
     relu = graph.only_use(last.outputs[0])
     is_relu = relu is not None and relu.op.type == "Relu"
@@ -95,6 +103,7 @@ def _fuse_bias(graph: FusionGraph, op: tf.Operation) -> None:
         **attributes_of(op),
         relu=tf.compat.v1.AttrValue(b=is_relu),
     )
+    return True
 
 
 def _is_bias_add(use: TensorUse) -> bool:
@@ -197,7 +206,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "ArgMax": softmax_fusion.replace_largest,
         "BiasAddGrad": _replace_bias_gradient,
         "IpuBatchMatMul": _fuse_batch_matmul,
-        "IpuConv2D": _fuse_bias,
+        "IpuConv2D": _fuse_convolution,
         "IpuConv2DBackpropFilter": _fuse_bias_gradient,
         "IpuConv2DBackpropInput": _fuse_input_gradient,
         "IpuMatMul": _fuse_matmul,

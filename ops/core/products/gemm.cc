@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "../scratch.h"
 #include "../streaming.h"
@@ -86,6 +87,11 @@ struct Piece {
 bool HasLongRows(const GemmProblem& problem) {
   return problem.transposed_step == 0 && problem.taps() == 1 && problem.run > kLongRow &&
          problem.update.weights == nullptr && problem.rounding.grain == 0;
+}
+
+// Whether the kernel of a block adds the bias to sums of one part; else it is added once they are written.
+bool KernelAddsBias(const GemmProblem& problem) {
+  return problem.transposed_step == 0 && !problem.skip_outside && problem.rounding.grain == 0;
 }
 
 // Channels of a piece of the reduction at most: where rows are packed or long, pieces are short, so that they stay in
@@ -201,6 +207,7 @@ class Item {
         offsets_(problem.source->TapOffsets()),
         pieces_(PiecesOf(problem, blocking.row_packing != Packing::kDirect)),
         may_stream_(pieces_.size() == 1 && problem.update.weights == nullptr && !problem.skip_outside &&
+                    (problem.epilogue.bias == nullptr || KernelAddsBias(problem)) &&
                     StreamingPays(problem.rows * problem.columns)) {}
 
   void Run(int64_t index) {
@@ -371,6 +378,9 @@ class Item {
     block.rounding = problem_.rounding;
     block.stream = streams_ && block.columns == kernels_.block_columns;
     const int64_t* offsets = outside ? nullptr : offsets_;
+    const float* bias = problem_.epilogue.bias;
+    if (stage.end < pieces_.size()) bias = nullptr;  // The sums are not whole.
+    if (bias != nullptr) bias += column;
     for (size_t i = stage.begin; i < stage.end; ++i) {
       const ReductionPart& part = pieces_[i].part;
       block.a = space_.a.data() + (offsets == nullptr ? part.tap_begin * rows_ : 0) + row;
@@ -381,6 +391,10 @@ class Item {
       block.k_end = part.k_end;
       block.load = pieces_[i].load;
       block.add = pieces_[i].add;
+      if (bias != nullptr && i + 1 == pieces_.size() && !block.add && KernelAddsBias(problem_)) {
+        block.bias = std::exchange(bias, nullptr);
+        block.relu = problem_.epilogue.relu;
+      }
       if (outside && problem_.skip_outside) {
         RunInside(block);
       } else if (problem_.transposed_step > 0) {
@@ -390,6 +404,9 @@ class Item {
       }
     }
     if (updates) Update(sums, results, rows, block.columns);
+    for (int r = 0; bias != nullptr && r < rows; ++r) {
+      kernels_.add_bias(bias, problem_.epilogue.relu, results[r], block.columns);
+    }
   }
 
   bool AnyOutside(int64_t row, int rows) const {

@@ -8,6 +8,7 @@
 
 #include "../kernels/kernels.h"
 #include "../parallel.h"
+#include "epilogue.h"
 
 namespace ipu_tf {
 
@@ -62,6 +63,7 @@ struct GemmProblem {
   bool skip_outside = false;    // Do not form products of taps outside the image (else: of a zero).
   PassRounding rounding;
   WeightUpdate update;
+  Epilogue epilogue;  // Of a bias, which begins at the first column, and a ReLU after it.
 
   int64_t taps() const { return static_cast<int64_t>(weights.tap_at.size()); }
 };

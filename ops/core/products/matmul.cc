@@ -64,12 +64,18 @@ std::string CheckPlan(const MatMulPlan& plan, const MatMulShape& shape) {
 }
 
 void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics, const float* a, const float* b,
-            float* c, const Kernels& kernels, const Parallel& parallel, const WeightUpdate& update) {
-  if (numerics.stochastic()) return TiledMatMul(shape, plan, numerics, a, b, c, parallel);
+            float* c, const Kernels& kernels, const Parallel& parallel, const WeightUpdate& update,
+            const Epilogue& epilogue) {
+  const int64_t output_rows = shape.batch() * shape.rows;
+  if (numerics.stochastic()) {
+    TiledMatMul(shape, plan, numerics, a, b, c, parallel);
+    return ApplyEpilogue(epilogue, c, output_rows, shape.columns, kernels, parallel);
+  }
   const Partition reduction{shape.depth, plan.reduction, plan.grain};
   const PassRounding rounding{numerics.pass_grain(plan.grain), numerics.nanoo};
   if (update.weights == nullptr && rounding.grain == 0 && IsSmall(shape) && IsOnePart(reduction, numerics)) {
-    return SmallMatMul(shape, a, b, c, kernels, parallel);
+    SmallMatMul(shape, a, b, c, kernels, parallel);
+    return ApplyEpilogue(epilogue, c, output_rows, shape.columns, kernels, parallel);
   }
   std::vector<StridedRows> sources;
   std::vector<GemmProblem> problems(shape.batch());
@@ -85,6 +91,7 @@ void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& nu
     problem.transposed_step = shape.a_k_stride == 1 ? 0 : shape.a_k_stride;
     problem.rounding = rounding;
     problem.update = update;
+    problem.epilogue = epilogue;
     problem.parts = Parts(reduction, numerics);
   }
   RunGemms(problems, kernels, parallel);

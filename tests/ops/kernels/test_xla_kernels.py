@@ -41,6 +41,10 @@ LSTM_KERNELS, GRU_KERNELS = ((5, 24), (6, 24)), ((5, 18), (6, 18))
 # Ops that are joined of several, for float32 alone.
 FUSED_CASES = {
     "ipu_mat_mul_bias": ({"relu": True}, ((5, 40), (40, 7), (7,))),
+    "ipu_reshaped_mat_mul_bias": (
+        {"relu": True, "shape": [2, 5, 3, 7]},
+        ((2, 5, 40), (40, 21), (3, 7)),
+    ),
     "ipu_mat_mul_update": (
         {"transpose_a": True, "plan": MATMUL_PLAN},
         ((40, 5), (40, 7), (5, 7), ()),
