@@ -27,6 +27,8 @@ SETTINGS: tuple[Settings, ...] = tuple(
 BIG_SETTINGS: tuple[Settings, ...] = tuple(
     each for each in SETTINGS if each["steps_per_execution"] == 1
 )
+TRIALS_IN_A_ROUND = 3
+"""A round that counts has so many times the steps of a trial: the start of `fit` weighs little."""
 WANTED = MappingProxyType(
     {
         "mlp": 1.3,
@@ -74,14 +76,14 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         request = {"settings": fastest(as_graph), "steps": network.steps, "profile": True}
         share = stock.ask(request)["products_share"]
     settings = {engine: fastest(trials[engine]) for engine in ENGINES}
-    starts = [
-        start(command, settings, network.steps, options.rounds) for _ in range(options.restarts)
-    ]
+    steps = network.steps if big else TRIALS_IN_A_ROUND * network.steps
+    starts = [start(command, settings, steps, options.rounds) for _ in range(options.restarts)]
     speeds = {e: [r["images_per_second"] for s in starts for r in s[e]] for e in ENGINES}
     return {
         "name": name,
         "what": network.what,
         "batch": network.batch,
+        "steps_of_a_round": steps,
         "optimizer": optimizer,
         "wanted": (BIG_WANTED if big else WANTED)[name],
         "trials": trials,

@@ -32,7 +32,7 @@ class Network:
         batch: Samples of a batch.
         inputs: Shape and type of each input of a sample, the bound of those that are integers.
         optimizer: "sgd" or "adam", its own; both can be measured.
-        steps: Batches of a round, a multiple of 10 but for big networks.
+        steps: Batches of a round of a trial, a multiple of 10 but for big networks.
         labels: Shape of the labels of a sample.
     """
 

@@ -6,9 +6,9 @@ ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_
 dropout, `softmax_fusion` softmax, `norm_fusion` batch normalization, `layer_norm_fusion` and
 `batch_norm_of_rows` layer normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion`
 updates of Adam, `product_fusion` transposes around products, `bias_fusion` biases of products that
-are reshaped, `segment_fusion` sums over
-segments, `sum_fusion` sums over first dimensions, `recurrent_fusion` whole loops of recurrent
-layers, `repeated_scalars` equal scalars.
+are reshaped, `segment_fusion` sums over segments, `sum_fusion` sums over first dimensions,
+`recurrent_fusion` whole loops of recurrent layers, `repeated_scalars` equal scalars.
+
 Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers of the
 chain's last op to it. The arithmetic of products does not change: it runs on the same rounded sums;
 normalization, softmax, gradients of biases and of loops may add up in another order.

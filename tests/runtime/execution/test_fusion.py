@@ -6,8 +6,6 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy
-from ipu_tf.ops.kernels import library
-from ipu_tf.runtime.execution import fusion
 
 
 @pytest.fixture
@@ -130,96 +128,6 @@ def test_second_order_gradient_through_a_joined_filter_gradient(strategy):
     ours = second(lambda *a: strategy.run(step, args=a))
     stock = second(first)
     np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-4 * float(tf.norm(stock)))
-
-
-# Products of rows, then a bias of the last dimensions: their operands follow.
-RESHAPED = {
-    "heads": lambda x, w, b: tf.reshape(tf.matmul(x, w), (6, 20, 4, 9)) + tf.reshape(b, (4, 9)),
-    "bias first": lambda x, w, b: b + tf.matmul(x, w),
-    "rows of sequences": lambda x, w, b: tf.nn.bias_add(
-        tf.reshape(tf.matmul(tf.reshape(x, (120, 48)), w), (6, 20, 36)), b
-    ),
-    "no reshape": lambda x, w, b: tf.nn.bias_add(tf.matmul(x, w), b),
-    "transposed matrix": lambda x, w, b: tf.nn.relu(
-        tf.matmul(x, tf.reshape(w, (36, 48)), transpose_b=True) + b
-    ),
-    "columns": lambda x, w, b: (
-        tf.reshape(tf.matmul(tf.reshape(x, (48, 120)), w, transpose_a=True), (5, 24, 36)) + b
-    ),
-}
-ROWS = (random(6, 20, 48, seed=1), random(48, 36, seed=2), random(36, seed=3))
-
-
-@pytest.mark.fast_cells(1)
-@pytest.mark.parametrize("name", RESHAPED)
-def test_a_bias_after_a_reshape_has_the_bits_of_its_pieces(monkeypatch, strategy, name):
-    function = traced(strategy, RESHAPED[name], ROWS)
-    types = set(live_types(function))
-    assert "IpuReshapedMatMulBias" in types
-    assert not {"AddV2", "BiasAdd", "Relu", "IpuMatMul", "IpuBatchMatMul"} & types
-    with monkeypatch.context() as patched:
-        patched.setattr(fusion, "fuse", lambda graph, outputs, **_: outputs)
-        pieces = traced(IPUStrategy(enable_keras_extensions=False), RESHAPED[name], ROWS)
-    np.testing.assert_array_equal(function(*ROWS), pieces(*ROWS))
-
-
-@pytest.mark.parametrize("name", ["heads", "transposed matrix"])
-def test_gradients_by_a_tape_outside_of_a_bias_after_a_reshape(strategy, name):
-    step = tf.function(RESHAPED[name])
-    strategy.run(step, args=ROWS)
-    ours = gradients_of(lambda *a: strategy.run(step, args=a), ROWS)
-    for mine, stock in zip(ours, gradients_of(RESHAPED[name], ROWS), strict=True):
-        np.testing.assert_allclose(mine, stock, rtol=1e-4, atol=1e-4)
-
-
-OTHER_BIASES = {
-    "of part of the columns": lambda x, w, b: tf.reshape(tf.matmul(x, w), (6, 20, 4, 9)) + b[:9],
-    "of several rows": lambda x, w, b: tf.matmul(x, w) + tf.reshape(x, (-1, 36))[:20],
-    "of one number": lambda x, w, b: tf.matmul(x, w) + b[0],
-    "itself": lambda x, w, b: (y := tf.matmul(x, w)) + y,
-    "of a product that is read elsewhere": lambda x, w, b: ((y := tf.matmul(x, w)), y + b),
-    "of first channels": lambda x, w, b: tf.nn.bias_add(
-        tf.matmul(x, w), b[:20], data_format="NCHW"
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OTHER_BIASES)
-def test_other_biases_stay(strategy, name):
-    function = traced(strategy, OTHER_BIASES[name], ROWS)
-    assert "IpuReshapedMatMulBias" not in live_types(function)
-
-
-@pytest.mark.fast_cells(1)
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize(
-    ("x", "y", "attributes"),
-    [
-        ((2048, 256), (256, 1024), {}),  # Streamed.
-        ((300, 3000), (3000, 130), {}),  # In parts.
-        ((300, 1500), (1500, 130), {"partials": "float16"}),
-        ((1500, 300), (1500, 130), {"adj_x": True}),
-        ((300, 1500), (130, 1500), {"adj_y": True}),
-        ((3, 5), (5, 7), {}),
-    ],
-)
-def test_products_with_a_bias_have_the_bits_of_their_pieces(x, y, attributes, relu):
-    kernels = library.load()
-    operands = random(*x, seed=1), random(*y, seed=2)
-    wanted = kernels.ipu_batch_mat_mul(*operands, **attributes)
-    bias = random(wanted.shape[1], seed=3)
-    wanted = tf.nn.relu(wanted + bias) if relu else wanted + bias
-    ours = kernels.ipu_reshaped_mat_mul_bias(
-        *operands, bias, relu=relu, shape=wanted.shape, **attributes
-    )
-    np.testing.assert_array_equal(ours, wanted)
-
-
-def test_a_shape_of_other_elements_is_an_error():
-    x, y, b = tf.zeros((3, 5)), tf.zeros((5, 7)), tf.zeros(7)
-    message = r"a product of \[3,7\] does not have the elements of \[2,7\]"
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        library.load().ipu_reshaped_mat_mul_bias(x, y, b, shape=[2, 7])
 
 
 def test_what_is_read_elsewhere_stays(strategy):
@@ -408,52 +316,6 @@ def test_other_gradients_of_biases_stay(strategy):
     for fn, shape in ((few, (40, 64)), (first, (40, 64, 50))):
         function = traced(strategy, fn, [random(*shape), random(64)])
         assert "IpuBiasAddGrad" not in live_types(function)
-
-
-@pytest.mark.fast_cells(1)
-@pytest.mark.parametrize("keeps", [False, True])
-@pytest.mark.parametrize(
-    ("shape", "axes"),
-    [((40, 50, 4, 16), [0, 1]), ((700, 99), 0), ((64, 33, 31), [-3]), ((70, 9, 200), [1, 0])],
-)
-def test_a_sum_over_first_dimensions(strategy, shape, axes, keeps):
-    x = random(*shape)
-    function = traced(strategy, lambda x: tf.reduce_sum(x, axes, keepdims=keeps), [x])
-    assert "IpuColumnSums" in live_types(function)
-    assert "Sum" not in live_types(function)
-    exact = np.sum(x.numpy().astype(np.float64), tuple(np.reshape(axes, -1)), keepdims=keeps)
-    np.testing.assert_allclose(function(x), exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
-
-
-def test_the_gradient_of_a_broadcast_bias(strategy):
-    def fn(x, b):
-        return gradients_of(lambda x, b: tf.sin(x + b), (x, b))
-
-    operands = [random(40, 50, 4, 16), random(4, 16, seed=1)]
-    function = traced(strategy, fn, operands)
-    assert "IpuColumnSums" in live_types(function)
-    for ours, stock in zip(function(*operands), fn(*operands), strict=True):
-        np.testing.assert_allclose(ours, stock, rtol=1e-5, atol=1e-4)
-
-
-OTHER_SUMS = {
-    "of few elements": ((40, 50), tf.float32, {"axis": 0}),
-    "to one column": ((70000, 1), tf.float32, {"axis": 0}),
-    "to many columns": ((4, 20000), tf.float32, {"axis": 0}),
-    "over the last dimension": ((700, 100), tf.float32, {"axis": 1}),
-    "over all dimensions": ((700, 100), tf.float32, {"axis": [0, 1]}),
-    "of float16": ((700, 100), tf.float16, {"axis": 0}),
-    "of integers": ((700, 100), tf.int32, {"axis": 0}),
-}
-
-
-@pytest.mark.parametrize("name", OTHER_SUMS)
-def test_other_sums_stay(strategy, name):
-    shape, dtype, arguments = OTHER_SUMS[name]
-    x = tf.cast(100 * random(*shape), dtype)
-    function = traced(strategy, lambda x: tf.reduce_sum(x, **arguments), [x])
-    assert "Sum" in live_types(function)
-    assert "IpuColumnSums" not in live_types(function)
 
 
 def test_choices_among_few_scores_of_many_rows(strategy):
