@@ -146,6 +146,9 @@ class FusionGraph:
     def bypass(self, op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
         """Makes `op` read `tensor` when it runs; the compiler reads what it read before."""
         joined_ops.note_bypassed(op, index)
+        use = TensorUse(op, index)
+        self._uses[id(op.inputs[index])].remove(use)
+        self._uses[id(tensor)].append(use)
         replace_input(op, index, tensor)
 
     def current(self, tensor: tf.Tensor) -> tf.Tensor:

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy
+from ipu_tf.ops.kernels import joined_ops
 
 
 @pytest.fixture
@@ -95,6 +96,22 @@ def test_scalars_that_differ_stay(strategy):
         assert mine.dtype == theirs.dtype
     stock = tf.function(fn).get_concrete_function(x)
     assert needed(function)["AddV2"] == needed(stock)["AddV2"] - 1
+
+
+def test_loops_whose_work_joined_ops_do_still_do_not_iterate(strategy):
+    layer = keras.layers.LSTM(8, return_sequences=True)
+    x = tf.constant(np.ones((2, 5, 3), np.float32))
+    layer.build(x.shape)
+    graph = traced(strategy, lambda x: layer(layer(x)[..., :3]), x).graph
+    loops = [op for op in graph.get_operations() if op.type in {"While", "StatelessWhile"}]
+    counters = [
+        (op.inputs[index], graph.get_tensor_by_name(name))
+        for op in loops
+        for index, name in joined_ops.bypassed(op.node_def).items()
+    ]
+    assert len(counters) == len(loops) == 2
+    for read, bypassed in counters:
+        assert tf.get_static_value(read) != tf.get_static_value(bypassed) == 0
 
 
 def test_scalars_may_be_results_and_inputs_of_loops(strategy):
