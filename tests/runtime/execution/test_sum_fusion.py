@@ -17,7 +17,7 @@ def strategy():
 @pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize(
     ("shape", "axes"),
-    [((40, 50, 4, 16), [0, 1]), ((700, 99), 0), ((64, 33, 31), [-3]), ((70, 9, 200), [1, 0])],
+    [((40, 50, 4, 16), [0, 1]), ((700, 99), 0), ((70, 33, 31), [-3]), ((70, 9, 200), [1, 0])],
 )
 def test_a_sum_over_first_dimensions(strategy, shape, axes, keeps):
     x = random(*shape)
