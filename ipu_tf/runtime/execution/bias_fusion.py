@@ -37,11 +37,7 @@ def fuse_reshaped_bias(graph: FusionGraph, op: tf.Operation) -> None:
     bias = None if use is None else _bias(use, product.shape[-1])
     if use is None or bias is None:
         return
-    last = use.op.outputs[0]
-    relu = graph.only_use(last)
-    is_relu = relu is not None and relu.op.type == "Relu"
-    if relu is not None and is_relu:
-        last = relu.op.outputs[0]
+    last, is_relu = graph.through_relu(use.op.outputs[0])
     attributes = {_TRANSPOSED.get(key, key): value for key, value in attributes_of(op).items()}
     graph.fuse(
         [last],

@@ -90,13 +90,9 @@ def _fuse_bias(graph: FusionGraph, op: tf.Operation) -> bool:
     use = graph.only_use(op.outputs[0])
     if use is None or not _is_bias_add(use):
         return False
-    last = use.op
-    relu = graph.only_use(last.outputs[0])
-    is_relu = relu is not None and relu.op.type == "Relu"
-    if relu is not None and is_relu:
-        last = relu.op
+    last, is_relu = graph.through_relu(use.op.outputs[0])
     graph.fuse(
-        [last.outputs[0]],
+        [last],
         _BIAS_OPS[op.type],
         op,
         [*op.inputs, use.op.inputs[1]],

@@ -49,6 +49,13 @@ class FusionGraph:
         uses = self.uses(tensor)
         return uses[0] if len(uses) == 1 and id(tensor) not in self._outputs else None
 
+    def through_relu(self, tensor: tf.Tensor) -> tuple[tf.Tensor, bool]:
+        """Returns the ReLU that alone reads a tensor, else the tensor; and whether there is one."""
+        use = self.only_use(tensor)
+        if use is None or use.op.type != "Relu":
+            return tensor, False
+        return use.op.outputs[0], True
+
     def results_of(self, tensor: tf.Tensor, op_type: str) -> list[tf.Tensor]:
         """Returns the first results of the ops of a type that read a tensor."""
         ops = {use.op.name: use.op for use in self.uses(tensor) if use.op.type == op_type}

@@ -1,5 +1,7 @@
 """Ops that are joined, products with bias and ReLU for one: the same values."""
 
+import collections
+
 import keras
 import numpy as np
 import pytest
@@ -43,14 +45,19 @@ def traced(strategy, fn, operands):
 
 def live_types(function):
     """Returns the types of the ops that a function's outputs need."""
-    waiting = [tensor.op for tensor in function.graph.outputs]
+    return sorted(types_behind(tensor.op for tensor in function.graph.outputs))
+
+
+def types_behind(ops):
+    """Returns how many ops of each type some ops read from, themselves included."""
+    waiting = list(ops)
     seen = {}
     while waiting:
         op = waiting.pop()
         if op.name not in seen:
             seen[op.name] = op.type
             waiting += [tensor.op for tensor in op.inputs]
-    return sorted(set(seen.values()))
+    return collections.Counter(seen.values())
 
 
 FUSED = {"conv": "IpuConv2DBias", "grouped": "IpuConv2DBias", "dense": "IpuMatMulBias"}

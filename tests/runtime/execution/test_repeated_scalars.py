@@ -1,7 +1,5 @@
 """Scalars that a step computes several times: computed once, with the values of stock."""
 
-import collections
-
 import keras
 import numpy as np
 import pytest
@@ -9,6 +7,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUStrategy
 from ipu_tf.ops.kernels import joined_ops
+from tests.runtime.execution.test_fusion import traced, types_behind
 
 
 @pytest.fixture
@@ -16,21 +15,10 @@ def strategy():
     return IPUStrategy(enable_keras_extensions=False)
 
 
-def traced(strategy, fn, *operands):
-    specs = [tf.TensorSpec.from_tensor(value) for value in operands]
-    return tf.function(lambda *a: strategy.run(fn, args=a)).get_concrete_function(*specs)
-
-
 def needed(function):
     """Returns how many ops of each type the results and effects of a function read from."""
-    waiting = [*(tensor.op for tensor in function.graph.outputs), *function.graph.control_outputs]
-    seen = {}
-    while waiting:
-        op = waiting.pop()
-        if op.name not in seen:
-            seen[op.name] = op.type
-            waiting += [tensor.op for tensor in op.inputs]
-    return collections.Counter(seen.values())
+    results = (tensor.op for tensor in function.graph.outputs)
+    return types_behind([*results, *function.graph.control_outputs])
 
 
 def test_an_optimizer_computes_its_scalars_for_all_weights_once(strategy):
@@ -48,7 +36,7 @@ def test_an_optimizer_computes_its_scalars_for_all_weights_once(strategy):
     x = tf.constant(0.3)
     with strategy.scope():
         mine, step = build()
-        function = traced(strategy, step, x)
+        function = traced(strategy, step, [x])
     theirs, stock_step = build()
     stock = tf.function(stock_step)
     for _ in range(3):
@@ -76,7 +64,7 @@ def test_reads_between_which_a_variable_changes_stay(strategy):
         return tf.stack([before, again, unchanged, after, variable * x])
 
     x = tf.constant(2.0)
-    function = traced(strategy, fn, x)
+    function = traced(strategy, fn, [x])
     np.testing.assert_array_equal(function(x), [2, 2, 2, 4, 12])
     np.testing.assert_array_equal(function(x), [12, 12, 12, 14, 42])
     assert needed(function)["Mul"] == 3
@@ -90,7 +78,7 @@ def test_scalars_that_differ_stay(strategy):
         return (*halves, *sums, random)
 
     x = tf.constant(0.1)
-    function = traced(strategy, fn, x)
+    function = traced(strategy, fn, [x])
     for mine, theirs in zip(function(x), fn(x), strict=True):
         np.testing.assert_array_equal(mine, theirs)
         assert mine.dtype == theirs.dtype
@@ -102,7 +90,7 @@ def test_loops_whose_work_joined_ops_do_still_do_not_iterate(strategy):
     layer = keras.layers.LSTM(8, return_sequences=True)
     x = tf.constant(np.ones((2, 5, 3), np.float32))
     layer.build(x.shape)
-    graph = traced(strategy, lambda x: layer(layer(x)[..., :3]), x).graph
+    graph = traced(strategy, lambda x: layer(layer(x)[..., :3]), [x]).graph
     loops = [op for op in graph.get_operations() if op.type in {"While", "StatelessWhile"}]
     counters = [
         (op.inputs[index], graph.get_tensor_by_name(name))
@@ -123,4 +111,4 @@ def test_scalars_may_be_results_and_inputs_of_loops(strategy):
         return once, again, total
 
     x = tf.constant(3.0)
-    np.testing.assert_array_equal(traced(strategy, fn, x)(x), [6, 6, 11])
+    np.testing.assert_array_equal(traced(strategy, fn, [x])(x), [6, 6, 11])
