@@ -62,8 +62,13 @@ class MatMulKernel : public TileKernel, public DirectKernel {
     OP_REQUIRES_OK(context, SetShape(a.shape().dim_sizes(), b.shape().dim_sizes(), &shape, &output_shape));
     Epilogue epilogue;
     if (context->num_inputs() == 3) {
-      if (reshapes_) OP_REQUIRES_OK(context, Reshape(&output_shape));
-      IPU_TF_CHECK(context, ReadBias(context->input(2), shape.columns, &epilogue.bias));
+      Tensor bias = context->input(2);
+      if (reshapes_) {
+        OP_REQUIRES_OK(context, Reshape(&output_shape));
+        OP_REQUIRES(context, bias.CopyFrom(context->input(2), TensorShape({bias.NumElements()})),
+                    Error("the bias cannot be read as a vector."));
+      }
+      IPU_TF_CHECK(context, ReadBias(bias, shape.columns, &epilogue.bias));
       epilogue.relu = relu_;
     }
     Tensor* output = nullptr;

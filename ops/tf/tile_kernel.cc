@@ -101,7 +101,7 @@ void Result::Round(bool nanoo, const Kernels& kernels, const Parallel& parallel)
 }
 
 std::string ReadBias(const tensorflow::Tensor& bias, int64_t columns, const float** data) {
-  if (bias.NumElements() != columns) {
+  if (bias.dims() != 1 || bias.dim_size(0) != columns) {
     return "the bias has one value for each of the " + std::to_string(columns) +
            " columns. Received: " + bias.shape().DebugString();
   }

@@ -65,7 +65,7 @@ class Result {
   float* data_;
 };
 
-// Points `data` at a bias, of any shape, of one float32 value a column; returns an error, or "".
+// Points `data` at a bias of one float32 value a column; returns an error, or "".
 std::string ReadBias(const tensorflow::Tensor& bias, int64_t columns, const float** data);
 
 // Base of all kernels that check their input.

@@ -48,11 +48,9 @@ def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
             continue
         if graph.only_use(product) is None:
             continue
-        relu = graph.only_use(op.outputs[0])
-        is_relu = relu is not None and relu.op.type == "Relu"
-        last = relu.op if relu is not None and is_relu else op
+        last, is_relu = graph.through_relu(op.outputs[0])
         graph.fuse(
-            [last.outputs[0]],
+            [last],
             "IpuScaleShift",
             op,
             [*x_and_scale, shift],

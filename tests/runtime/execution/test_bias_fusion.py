@@ -103,3 +103,9 @@ def test_a_shape_of_other_elements_is_an_error():
     message = r"a product of \[3,7\] does not have the elements of \[2,7\]"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         library.load().ipu_reshaped_mat_mul_bias(x, y, b, shape=[2, 7])
+
+
+def test_a_bias_of_heads_is_refused_where_nothing_is_reshaped():
+    x, y, b = tf.zeros((3, 5)), tf.zeros((5, 8)), tf.zeros((2, 4))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"8 columns. Received: \[2,4\]"):
+        library.load().ipu_mat_mul_bias(x, y, b)
