@@ -17,9 +17,9 @@ using tensorflow::TensorShape;
 
 // One pass of a convolution. The inputs are the image (of the input gradient its shape), the filter (of the filter
 // gradient its shape) and, of gradients, that of the output. A forward convolution may have a bias, too, and a ReLU
-// if the attribute says so; an input gradient what left the ReLU before it; a filter gradient may give that of the
-// bias. A depthwise convolution is a grouped one: its filter [rows, columns, C, multiplier] has the memory layout of
-// a grouped filter [rows, columns, 1, C * multiplier].
+// if the attribute says so; an input gradient another one that is added, and what left the ReLU before it; a filter
+// gradient may give that of the bias. A depthwise convolution is a grouped one: its filter [rows, columns, C,
+// multiplier] has the memory layout of a grouped filter [rows, columns, 1, C * multiplier].
 template <ConvPass Pass, bool Depthwise>
 class ConvKernel : public TileKernel {
  public:
@@ -86,14 +86,22 @@ class ConvKernel : public TileKernel {
       epilogue->relu = relu_;
       return ReadBias(context->input(2), shape.out_channels, &epilogue->bias);
     }
-    if (Pass == ConvPass::kInputGradient && context->num_inputs() == 4) {
-      const Tensor& features = context->input(3);
-      if (features.shape() != input) {
-        return "features must have the shape of the image, " + input.DebugString() +
-               ". Received: " + features.shape().DebugString();
-      }
-      epilogue->relu_output = features.flat<float>().data();
+    if (Pass != ConvPass::kInputGradient) return "";
+    std::string error = ReadLikeImage(context, "addend", input, &epilogue->addend);
+    return error.empty() ? ReadLikeImage(context, "features", input, &epilogue->relu_output) : error;
+  }
+
+  // Returns an error, or "" with the data of the input of this name, if the op has it.
+  std::string ReadLikeImage(OpKernelContext* context, const char* name, const TensorShape& image,
+                            const float** data) const {
+    int place = 0, end = 0;
+    if (!InputRange(name, &place, &end).ok()) return "";
+    const Tensor& tensor = context->input(place);
+    if (tensor.shape() != image) {
+      return name + (" must have the shape of the image, " + image.DebugString()) +
+             ". Received: " + tensor.shape().DebugString();
     }
+    *data = tensor.flat<float>().data();
     return "";
   }
 
@@ -161,6 +169,25 @@ REGISTER_OP("IpuConv2DBackpropInputRelu")
     .Attr("use_cudnn_on_gpu: bool = true")
     .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
 
+REGISTER_OP("IpuConv2DBackpropInputAdd")
+    .Input("input_sizes: int32")
+    .Input("filter: T")
+    .Input("out_backprop: T")
+    .Input("addend: T")
+    .Output("output: T")
+    .Attr("use_cudnn_on_gpu: bool = true")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
+
+REGISTER_OP("IpuConv2DBackpropInputAddRelu")
+    .Input("input_sizes: int32")
+    .Input("filter: T")
+    .Input("out_backprop: T")
+    .Input("addend: T")
+    .Input("features: T")
+    .Output("output: T")
+    .Attr("use_cudnn_on_gpu: bool = true")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
+
 REGISTER_OP("IpuConv2DBackpropFilter")
     .Input("input: T")
     .Input("filter_sizes: int32")
@@ -221,6 +248,10 @@ IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropFilter", FilterGrad
 // Only float32: with float16 the sum is rounded before the bias is added.
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), ForwardKernel<false>);
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputRelu").Device(DEVICE_CPU).TypeConstraint<float>("T"),
+                        InputGradientKernel<false>);
+REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputAdd").Device(DEVICE_CPU).TypeConstraint<float>("T"),
+                        InputGradientKernel<false>);
+REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputAddRelu").Device(DEVICE_CPU).TypeConstraint<float>("T"),
                         InputGradientKernel<false>);
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropFilterWithBias").Device(DEVICE_CPU).TypeConstraint<float>("T"),
                         FilterGradientKernel<false>);

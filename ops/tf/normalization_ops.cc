@@ -1,4 +1,4 @@
-// The joined ops of batch normalization: IpuMoments, IpuScaleShift, IpuColumnDots, IpuNormGradient.
+// The joined ops of batch normalization: IpuMoments, IpuScaleShift, IpuScaleShiftAdd, IpuColumnDots, IpuNormGradient.
 #include "../core/elements/normalization.h"
 
 #include "absl/strings/str_cat.h"
@@ -108,6 +108,7 @@ class ColumnDots : public RowSumsKernel {
   }
 };
 
+// Of x, perhaps an addend, scale and shift.
 class ScaleShiftKernel : public ChannelKernel {
  public:
   explicit ScaleShiftKernel(OpKernelConstruction* context) : ChannelKernel(context) {
@@ -118,10 +119,12 @@ class ScaleShiftKernel : public ChannelKernel {
     ChannelRows shape;
     std::vector<const float*> vectors;
     Tensor* y = nullptr;
-    IPU_TF_CHECK(context, ReadVectors(context, 1, &shape, &vectors));
+    const int tensors = context->num_inputs() - 2;
+    IPU_TF_CHECK(context, ReadVectors(context, tensors, &shape, &vectors));
+    const float* addend = tensors == 2 ? context->input(1).flat<float>().data() : nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, context->input(0).shape(), &y));
-    ScaleShift(shape, context->input(0).flat<float>().data(), vectors[0], vectors[1], relu_, y->flat<float>().data(),
-               ActiveKernels(), ParallelOf(context));
+    ScaleShift(shape, context->input(0).flat<float>().data(), vectors[0], vectors[1], addend, relu_,
+               y->flat<float>().data(), ActiveKernels(), ParallelOf(context));
   }
 
  private:
@@ -192,6 +195,17 @@ REGISTER_OP("IpuScaleShift")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("AddV2 of Mul of x and a scale, and a shift, one of each a channel; with `relu`, then Relu.");
 
+REGISTER_OP("IpuScaleShiftAdd")
+    .Input("x: T")
+    .Input("addend: T")
+    .Input("scale: T")
+    .Input("shift: T")
+    .Output("y: T")
+    .Attr("T: {float}")
+    .Attr("relu: bool = false")
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("AddV2 of IpuScaleShift and an addend of the shape of x; with `relu`, then Relu.");
+
 REGISTER_OP("IpuNormGradient")
     .Input("x: T")
     .Input("dy: T")
@@ -208,6 +222,7 @@ REGISTER_OP("IpuNormGradient")
 REGISTER_KERNEL_BUILDER(Name("IpuMoments").Device(DEVICE_CPU), Moments);
 REGISTER_KERNEL_BUILDER(Name("IpuColumnDots").Device(DEVICE_CPU), ColumnDots);
 REGISTER_KERNEL_BUILDER(Name("IpuScaleShift").Device(DEVICE_CPU), ScaleShiftKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuScaleShiftAdd").Device(DEVICE_CPU), ScaleShiftKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuNormGradient").Device(DEVICE_CPU), NormGradientKernel);
 
 }  // namespace

@@ -32,8 +32,8 @@ _TILE_OPS = frozenset(
         "IpuColumnDots", "IpuColumnSums", "IpuEinsum", "IpuGatherRows", "IpuGatherSegmentSum",
         "IpuGelu", "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad", "IpuMatMul",
         "IpuMatMulBias", "IpuMatMulUpdate", "IpuMoments", "IpuNonfiniteReplay", "IpuNormGradient",
-        "IpuRelu6Grad", "IpuReshapedMatMulBias", "IpuScaleShift", "IpuScaledDifference",
-        "IpuScaledUpdate", "IpuSegmentSum",
+        "IpuRelu6Grad", "IpuReshapedMatMulBias", "IpuScaleShift", "IpuScaleShiftAdd",
+        "IpuScaledDifference", "IpuScaledUpdate", "IpuSegmentSum",
         "IpuSoftmax", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad",
         "IpuSparseSoftmaxLoss", "IpuTransposedMatMul",
     }

@@ -150,14 +150,22 @@ def _register_conv(stock: str) -> None:
 
     @tf.RegisterGradient(f"Ipu{backprop_input}")
     def of_input_gradient(op: Any, grad: tf.Tensor) -> Gradients:
-        _, w, dy = op.inputs
+        _, w, dy = op.inputs[:3]
         return None, filter_gradient(op, grad, w, dy), run(op, stock, [grad, w], None)
 
     @tf.RegisterGradient(f"Ipu{backprop_input}Relu")
     def of_input_gradient_before_relu(op: Any, grad: tf.Tensor) -> Gradients:
-        _, w, dy, features = op.inputs
-        grad = tf.raw_ops.ReluGrad(gradients=grad, features=features)
-        return None, filter_gradient(op, grad, w, dy), run(op, stock, [grad, w], None), None
+        grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.inputs[3])
+        return *of_input_gradient(op, grad), None
+
+    @tf.RegisterGradient(f"Ipu{backprop_input}Add")
+    def of_input_gradient_and_another(op: Any, grad: tf.Tensor) -> Gradients:
+        return *of_input_gradient(op, grad), grad
+
+    @tf.RegisterGradient(f"Ipu{backprop_input}AddRelu")
+    def of_both_before_relu(op: Any, grad: tf.Tensor) -> Gradients:
+        grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.inputs[4])
+        return *of_input_gradient(op, grad), grad, None
 
     @tf.RegisterGradient(f"Ipu{backprop_filter}")
     def of_filter_gradient(op: Any, grad: tf.Tensor) -> Gradients:

@@ -121,6 +121,17 @@ def _input_and_relu_gradients(chain: Chain) -> Sequence[str]:
     return [chain.add("ReluGrad", chain.add("Conv2DBackpropInput", *operands), features)]
 
 
+def _input_gradient_and_another(chain: Chain) -> Sequence[str]:
+    *operands, addend = chain.inputs
+    return [chain.add("AddN", chain.add("Conv2DBackpropInput", *operands), addend, N=2)]
+
+
+def _input_gradient_another_and_relu(chain: Chain) -> Sequence[str]:
+    *operands, addend, features = chain.inputs
+    gradient = chain.add("AddN", chain.add("Conv2DBackpropInput", *operands), addend, N=2)
+    return [chain.add("ReluGrad", gradient, features)]
+
+
 def _pool_and_relu_gradients(chain: Chain) -> Sequence[str]:
     image, _, _ = chain.inputs
     result = chain.add("MaxPoolGrad", *chain.inputs)
@@ -198,6 +209,13 @@ def _rows(chain: Chain) -> str:
 def _scale_shift(chain: Chain) -> Sequence[str]:
     x, scale, shift = chain.inputs
     result = chain.add("AddV2", chain.add("Mul", x, scale), shift)
+    return [chain.add("Relu", result) if chain.attribute("relu").b else result]
+
+
+def _scale_shift_add(chain: Chain) -> Sequence[str]:
+    x, addend, scale, shift = chain.inputs
+    scaled = chain.add("AddV2", chain.add("Mul", x, scale), shift)
+    result = chain.add("AddV2", scaled, addend)
     return [chain.add("Relu", result) if chain.attribute("relu").b else result]
 
 
@@ -416,6 +434,8 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuTransposedMatMul": _transposed_matmul,
         "IpuMatMulUpdate": _product_update,
         "IpuConv2DBackpropFilterWithBias": _filter_and_bias_gradients,
+        "IpuConv2DBackpropInputAdd": _input_gradient_and_another,
+        "IpuConv2DBackpropInputAddRelu": _input_gradient_another_and_relu,
         "IpuConv2DBackpropInputRelu": _input_and_relu_gradients,
         "IpuMaxPoolGrad": _pool_and_relu_gradients,
         "IpuDropoutMask": _dropout_mask,
@@ -425,6 +445,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuColumnDots": _column_dots,
         "IpuColumnSums": _column_sums,
         "IpuScaleShift": _scale_shift,
+        "IpuScaleShiftAdd": _scale_shift_add,
         "IpuNormGradient": _norm_gradient,
         "IpuScaledDifference": _scaled_difference,
         "IpuAdamStep": _adam_step,

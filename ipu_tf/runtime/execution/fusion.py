@@ -142,11 +142,21 @@ def _replace_bias_gradient(graph: FusionGraph, op: tf.Operation) -> None:
 
 
 def _fuse_input_gradient(graph: FusionGraph, op: tf.Operation) -> None:
-    relu = _relu_gradient_of(graph, op)
-    if relu is None or op.outputs[0].dtype != tf.float32:
+    """Fuses a gradient that is added, as where a residual block begins, and that of a ReLU."""
+    if op.outputs[0].dtype != tf.float32:
         return
-    inputs = [*op.inputs, relu.inputs[1]]
-    graph.fuse([relu.outputs[0]], "IpuConv2DBackpropInputRelu", op, inputs, **attributes_of(op))
+    last, op_type, inputs = op, "IpuConv2DBackpropInput", [*op.inputs]
+    use = graph.only_use(op.outputs[0])
+    if use is not None and use.op.type == "AddN" and len(use.op.inputs) == 2:
+        addend = use.op.inputs[1 - use.index]
+        # Of two convolutions, the later one adds.
+        if addend.op.type != op.type or graph.is_before(addend, op.outputs):
+            last, op_type, inputs = use.op, f"{op_type}Add", [*inputs, addend]
+    relu = _relu_gradient_of(graph, last)
+    if relu is not None:
+        last, op_type, inputs = relu, f"{op_type}Relu", [*inputs, relu.inputs[1]]
+    if last is not op:
+        graph.fuse(last.outputs, op_type, op, inputs, **attributes_of(op))
 
 
 def _fuse_pool_gradient(graph: FusionGraph, op: tf.Operation) -> None:

@@ -1,9 +1,10 @@
 """Fuses the ops of batch normalization, forward and backward.
 
 TensorFlow normalizes by a chain of element-wise ops and of sums over all dimensions but the last,
-each of which reads the whole tensor. Fused, the moments are one op, scale, shift and ReLU another,
-the two sums of the gradient a third, and the gradient of the input the last. The ops are known by
-their arithmetic, so those of other layers that do the same are fused, too.
+each of which reads the whole tensor. Fused, the moments are one op, another scales, shifts, adds
+what a residual block adds and takes the ReLU, the two sums of the gradient are a third, and the
+gradient of the input the last. The ops are known by their arithmetic, so those of other layers that
+do the same are fused, too.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def fuse_moments(graph: FusionGraph, op: tf.Operation) -> None:
 
 
 def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
-    """Fuses `x * scale + shift` of each channel, and the ReLU after it.
+    """Fuses `x * scale + shift` of each channel, and an addition and a ReLU after it.
 
     Args:
         graph: The graph.
@@ -48,15 +49,24 @@ def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
             continue
         if graph.only_use(product) is None:
             continue
-        last, is_relu = graph.through_relu(op.outputs[0])
-        graph.fuse(
-            [last],
-            "IpuScaleShift",
-            op,
-            [*x_and_scale, shift],
-            relu=tf.compat.v1.AttrValue(b=is_relu),
-        )
+        x, scale = x_and_scale
+        sum_, op_type, tensors = op.outputs[0], "IpuScaleShift", [x]
+        addition = _addition_to(graph, sum_)
+        if addition is not None:
+            addend = addition.op.inputs[1 - addition.index]
+            sum_, op_type, tensors = addition.op.outputs[0], "IpuScaleShiftAdd", [x, addend]
+        last, is_relu = graph.through_relu(sum_)
+        is_relu_attribute = tf.compat.v1.AttrValue(b=is_relu)
+        graph.fuse([last], op_type, op, [*tensors, scale, shift], relu=is_relu_attribute)
         return
+
+
+def _addition_to(graph: FusionGraph, tensor: tf.Tensor) -> TensorUse | None:
+    """Returns a tensor's only use if that adds one of its shape."""
+    use = graph.only_use(tensor)
+    if use is None or use.op.type != "AddV2":
+        return None
+    return use if use.op.inputs[1 - use.index].shape == tensor.shape else None
 
 
 def fuse_sums(graph: FusionGraph, op: tf.Operation) -> None:

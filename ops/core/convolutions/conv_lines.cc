@@ -120,7 +120,8 @@ class Sliding {
     block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, out_channels_ - column));
     if (epilogue_.bias != nullptr) block.bias = epilogue_.bias + column;
     block.relu = epilogue_.relu;
-    const float* features[kMaxBlockRows];
+    const float *addend[kMaxBlockRows], *features[kMaxBlockRows];
+    if (epilogue_.addend != nullptr) block.addend = addend;
     if (epilogue_.relu_output != nullptr) block.features = features;
     const bool streams = block.columns == kernels_.block_columns && StreamingPays(window_.floats(out_channels_));
     const int64_t blocks = CeilDivide(pixels, kernels_.block_rows);
@@ -132,16 +133,17 @@ class Sliding {
       block.a = all.a.data() + pixel;
       block.c = c;
       block.stream = streams && BeginAtLines(c, block.rows, 0);
-      if (block.features != nullptr) FindFeatures(block, features);
+      if (block.addend != nullptr) FindRows(epilogue_.addend, block, addend);
+      if (block.features != nullptr) FindRows(epilogue_.relu_output, block, features);
       kernels_.indirect(block);
     }
   }
 
-  // The rows of what left the ReLU that belong to those of a block. They are fetched while it is computed.
-  void FindFeatures(const IndirectBlock& block, const float** features) const {
+  // The rows of a tensor like the output that belong to those of a block. They are fetched while it is computed.
+  void FindRows(const float* tensor, const IndirectBlock& block, const float** rows) const {
     for (int r = 0; r < block.rows; ++r) {
-      features[r] = epilogue_.relu_output + (block.c[r] - y_);
-      for (int column = 0; column < block.columns; column += kCacheLineFloats) __builtin_prefetch(features[r] + column);
+      rows[r] = tensor + (block.c[r] - y_);
+      for (int column = 0; column < block.columns; column += kCacheLineFloats) __builtin_prefetch(rows[r] + column);
     }
   }
 
@@ -254,6 +256,7 @@ void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy,
   for (const GradientPhase& phase : GradientPhases(shape)) {
     const int64_t offset = phase.row * image_row + phase.column * channels;
     Epilogue of_phase = epilogue;
+    if (epilogue.addend != nullptr) of_phase.addend += offset;
     if (epilogue.relu_output != nullptr) of_phase.relu_output += offset;
     Scratch packed(panels * phase.window.kernel_rows * phase.window.run() * kernels.block_columns);
     PackPhase(shape, phase, w, packed.data(), kernels, parallel);

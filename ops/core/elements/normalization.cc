@@ -57,11 +57,12 @@ void ChannelDots(const ChannelRows& s, const float* x, const float* dy, float* s
   AddBlocks(dots, s.channels, 1.0, dot);
 }
 
-void ScaleShift(const ChannelRows& s, const float* x, const float* scale, const float* shift, bool relu, float* y,
-                const Kernels& kernels, const Parallel& parallel) {
+void ScaleShift(const ChannelRows& s, const float* x, const float* scale, const float* shift, const float* addend,
+                bool relu, float* y, const Kernels& kernels, const Parallel& parallel) {
   ForBlocks(s, parallel, [&](int64_t, int64_t row, int64_t rows) {
     for (int64_t at = row * s.channels; at < (row + rows) * s.channels; at += s.channels) {
-      kernels.scale_shift(x + at, scale, shift, relu, y + at, s.channels);
+      const float* added = addend == nullptr ? nullptr : addend + at;
+      kernels.scale_shift(x + at, scale, shift, added, relu, y + at, s.channels);
     }
   });
 }

@@ -33,8 +33,9 @@ struct IndirectBlock {
   bool load;  // Continue from the values in `c` (else from +0).
   bool add;   // Add the sum to `c` (else overwrite).
   PassRounding rounding;
-  // What is done to sums that are neither added nor rounded, each if not null:
-  const float* bias = nullptr;  // Added to every row, from the block's first column on; then a ReLU if `relu`.
+  // What is done to sums that are neither added nor rounded, each if not null, in this order:
+  const float* bias = nullptr;           // Added to every row, from the block's first column on; then a ReLU if `relu`.
+  const float* const* addend = nullptr;  // Rows that are added.
   const float* const* features = nullptr;  // Rows of what left the ReLU whose gradient the sums become.
   bool relu = false;
   // Whether sums that are not added leave the caches as they are written. Then all columns of a panel are there, and
@@ -299,8 +300,9 @@ struct Kernels {
   void (*column_squares)(const float* x, const float* mean, int64_t rows, int64_t columns, float* sums);
   // sums[c] = sum over rows of dy[row * columns + c], dots[c] = that of x * dy.
   void (*column_dots)(const float* x, const float* dy, int64_t rows, int64_t columns, float* sums, float* dots);
-  // y = x * scale + shift, then negative values become 0 if `relu`.
-  void (*scale_shift)(const float* x, const float* scale, const float* shift, bool relu, float* y, int64_t count);
+  // y = x * scale + shift, plus `addend` if it is not null, then negative values become 0 if `relu`.
+  void (*scale_shift)(const float* x, const float* scale, const float* shift, const float* addend, bool relu, float* y,
+                      int64_t count);
   // dx = dy * scale + (x - mean) * slope + offset.
   void (*norm_gradient)(const NormGradientRow& row, const float* dy, const float* x, float* dx);
   // y = exp(x - max(x)) / sum of that, and `dropped` = y * scale where kept, else 0.

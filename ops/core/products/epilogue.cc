@@ -23,11 +23,12 @@ void SumsOfBlocks(int64_t rows, int64_t columns, float* sums, const Kernels& ker
 
 void ApplyEpilogue(const Epilogue& epilogue, float* y, int64_t rows, int64_t columns, const Kernels& kernels,
                    const Parallel& parallel) {
-  if (epilogue.relu_output != nullptr) {
+  if (epilogue.addend != nullptr || epilogue.relu_output != nullptr) {
     const int64_t floats = rows * columns;
     parallel(CeilDivide(floats, kBlockFloats), [&](int64_t i) {
-      const int64_t at = i * kBlockFloats;
-      kernels.relu_gradient(epilogue.relu_output + at, y + at, std::min(kBlockFloats, floats - at));
+      const int64_t at = i * kBlockFloats, count = std::min(kBlockFloats, floats - at);
+      if (epilogue.addend != nullptr) kernels.add(epilogue.addend + at, y + at, count);
+      if (epilogue.relu_output != nullptr) kernels.relu_gradient(epilogue.relu_output + at, y + at, count);
     });
   }
   if (epilogue.bias == nullptr) return;

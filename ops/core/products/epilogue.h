@@ -1,5 +1,5 @@
-// What may follow a product at once: a bias and a ReLU, or the gradient of a ReLU; and what may go with a filter
-// gradient: that of the bias.
+// What may follow a product at once: a bias and a ReLU, or another gradient that is added and the gradient of a ReLU;
+// and what may go with a filter gradient: that of the bias.
 #ifndef IPU_TF_OPS_CORE_EPILOGUE_H_
 #define IPU_TF_OPS_CORE_EPILOGUE_H_
 
@@ -11,8 +11,9 @@
 namespace ipu_tf {
 
 struct Epilogue {
-  const float* bias = nullptr;  // One value a column; null: there is none.
-  bool relu = false;            // After the bias.
+  const float* bias = nullptr;    // One value a column; null: there is none.
+  bool relu = false;              // After the bias.
+  const float* addend = nullptr;  // Added, in the layout of the product; null: nothing is.
   // What left the ReLU whose gradient follows, in the layout of the product; null: no such gradient.
   const float* relu_output = nullptr;
 };

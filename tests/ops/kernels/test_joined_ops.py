@@ -332,30 +332,40 @@ CONVOLUTIONS = {
 }
 
 
-class TestInputGradientBeforeRelu:
+class TestInputGradient:
+    @pytest.mark.fast_cells(4)
+    @pytest.mark.parametrize("joined", ["relu", "add", "add_relu"])
     @pytest.mark.parametrize("case", CONVOLUTIONS)
-    def test_is_the_chain(self, case):
+    def test_is_the_chain(self, case, joined):
         images, filters, stride = CONVOLUTIONS[case]
         rows, columns = (-(-size // stride) for size in images[1:3])
         w, dy = normals(1, filters), normals(2, (images[0], rows, columns, filters[3]))
-        features = tf.nn.relu(normals(3, images))
         attributes = {"strides": [1, stride, stride, 1], "padding": "SAME"}
-        plain = library.load().ipu_conv2d_backprop_input(images, w, dy, **attributes)
-        np.testing.assert_array_equal(
-            library.load().ipu_conv2d_backprop_input_relu(images, w, dy, features, **attributes),
-            tf.raw_ops.ReluGrad(gradients=plain, features=features),
-        )
+        stock = library.load().ipu_conv2d_backprop_input(images, w, dy, **attributes)
+        others = []
+        if "add" in joined:
+            others.append(tf.constant(normals(4, images)))
+            stock = tf.raw_ops.AddN(inputs=[stock, *others])
+        if "relu" in joined:
+            features = tf.nn.relu(normals(3, images))
+            others.append(features)
+            stock = tf.raw_ops.ReluGrad(gradients=stock, features=features)
+        op = getattr(library.load(), f"ipu_conv2d_backprop_input_{joined}")
+        np.testing.assert_array_equal(op(images, w, dy, *others, **attributes), stock)
 
-    def test_features_of_another_shape(self):
+    @pytest.mark.parametrize("name", ["addend", "features"])
+    def test_other_shapes(self, name):
+        shapes = {"addend": [1, 4, 4, 2], "features": [1, 4, 4, 2], name: [1, 4, 3, 2]}
         with pytest.raises(
             tf.errors.InvalidArgumentError,
-            match=r"features must have the shape of the image, \[1,4,4,2\]. Received: \[1,4,3,2\]",
+            match=rf"{name} must have the shape of the image, \[1,4,4,2\]. Received: \[1,4,3,2\]",
         ):
-            library.load().ipu_conv2d_backprop_input_relu(
+            library.load().ipu_conv2d_backprop_input_add_relu(
                 [1, 4, 4, 2],
                 tf.zeros([1, 1, 2, 3]),
                 tf.zeros([1, 4, 4, 3]),
-                tf.zeros([1, 4, 3, 2]),
+                tf.zeros(shapes["addend"]),
+                tf.zeros(shapes["features"]),
                 strides=[1, 1, 1, 1],
                 padding="SAME",
             )

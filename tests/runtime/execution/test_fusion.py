@@ -1,6 +1,7 @@
 """Ops that are joined, products with bias and ReLU for one: the same values."""
 
 import collections
+import functools
 
 import keras
 import numpy as np
@@ -151,6 +152,73 @@ def test_float16_is_not_joined(strategy):
     fn, operands = layer("conv", relu=True)
     operands = [tf.cast(value, tf.float16) for value in operands]
     assert "BiasAdd" in live_types(traced(strategy, fn, operands))
+
+
+RESIDUAL_OPERANDS = (
+    random(2, 6, 4, 5, seed=1),
+    random(3, 3, 5, 5, seed=2),
+    random(1, 1, 5, 5, seed=3),
+)
+
+
+def residual(x, w, v, *, projects=False, relu=True):
+    """A block whose input two branches read."""
+    x = tf.nn.relu(x) if relu else tf.sin(x)
+    by_branch = tf.nn.conv2d(x, w, 1, "SAME")
+    return by_branch + (tf.nn.conv2d(x, v, 1, "SAME") if projects else v[0, 0, 0] * x)
+
+
+@pytest.mark.fast_cells(2)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("projects", [False, True])
+def test_gradients_that_meet_where_a_residual_block_begins(strategy, projects, relu):
+    block = functools.partial(residual, projects=projects, relu=relu)
+
+    def gradients(*operands):
+        return gradients_of(block, operands)
+
+    function = traced(strategy, gradients, RESIDUAL_OPERANDS)
+    types = types_behind(tensor.op for tensor in function.graph.outputs)
+    assert types["IpuConv2DBackpropInputAddRelu" if relu else "IpuConv2DBackpropInputAdd"] == 1
+    assert types["IpuConv2DBackpropInput"] == projects
+    assert not {"AddN", "ReluGrad"} & types.keys()
+    for ours, stock in zip(
+        function(*RESIDUAL_OPERANDS), gradients(*RESIDUAL_OPERANDS), strict=True
+    ):
+        np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+def test_second_order_gradients_through_a_joined_sum_of_gradients(strategy, relu):
+    block = functools.partial(residual, relu=relu)
+    step = tf.function(lambda *operands: gradients_of(block, operands))
+    strategy.run(step, args=RESIDUAL_OPERANDS)  # Traced, and joined, while nothing is recorded.
+
+    def second(run):
+        with tf.GradientTape() as tape:
+            tape.watch(RESIDUAL_OPERANDS)
+            total = sum(tf.reduce_sum(value**2) for value in run(*RESIDUAL_OPERANDS))
+        return tape.gradient(total, RESIDUAL_OPERANDS)
+
+    ours = second(lambda *a: strategy.run(step, args=a))
+    for mine, stock in zip(ours, second(step.python_function), strict=True):
+        np.testing.assert_allclose(mine, stock, rtol=1e-4, atol=1e-4 * float(tf.norm(stock)))
+
+
+def test_sums_of_gradients_that_are_read_elsewhere_or_of_float16_stay(strategy):
+    def first(x, w, v):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = residual(x, w, v, relu=False)
+        tape.gradient(y, x)
+        graph = tf.compat.v1.get_default_graph()
+        return [op.outputs[0] for op in graph.get_operations() if "Backprop" in op.type]
+
+    function = traced(strategy, first, RESIDUAL_OPERANDS)
+    assert "IpuConv2DBackpropInput" in live_types(function)
+    halves = [tf.cast(value, tf.float16) for value in RESIDUAL_OPERANDS]
+    function = traced(strategy, lambda *operands: gradients_of(residual, operands), halves)
+    assert {"AddN", "ReluGrad"} <= set(live_types(function))
 
 
 def test_the_report_lists_the_product(strategy):

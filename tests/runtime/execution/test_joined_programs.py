@@ -20,11 +20,13 @@ from tests.ops.kernels.test_xla_kernels import FUSED_CASES, call
 from tests.ops.tile_cases import normals
 from tests.runtime.execution.test_fusion import (
     NETWORK_OPERANDS,
+    RESIDUAL_OPERANDS,
     gradients_of,
     layer,
     live_types,
     network,
     random,
+    residual,
     traced,
 )
 
@@ -178,11 +180,16 @@ def images(x, w):
     return gradients_of(network, (x, w))
 
 
+def block(x, w, v):
+    return gradients_of(residual, (x, w, v))
+
+
 LAYER_OPERANDS = layer("conv", relu=True)[1]
 PROGRAMS = {
     "dense": (dense, LAYER_OPERANDS),
     "convolution": (convolution, LAYER_OPERANDS),
     "images": (images, NETWORK_OPERANDS),
+    "residual": (block, RESIDUAL_OPERANDS),
 }
 
 

@@ -11,7 +11,7 @@ from ipu_tf import IPUStrategy
 from ipu_tf.ops.kernels import library
 from ipu_tf.runtime.execution import fusion
 from tests.ops.tile_cases import normals
-from tests.runtime.execution.test_fusion import live_types, traced
+from tests.runtime.execution.test_fusion import live_types, traced, types_behind
 
 NORMS = {"IpuMoments", "IpuScaleShift", "IpuColumnDots", "IpuNormGradient"}
 
@@ -119,6 +119,32 @@ def test_gradients_of_joined_ops_are_differences(name):
         np.testing.assert_allclose(np.sum(gradient * direction), difference, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("other", ["before", "after", "norm", "row"])
+def test_the_sum_that_ends_a_residual_block(strategy, other, relu):
+    x, gamma, beta = operands_of(2, 4, 5, 6)
+
+    def block(x, gamma, beta):
+        added = {
+            "before": lambda: x,
+            "after": lambda: tf.sin(x),
+            "norm": lambda: batch_norm(x**2, beta, gamma),
+            "row": lambda: x[:1],
+        }
+        total = tf.add(batch_norm(x, gamma, beta), added[other]())
+        return tf.nn.relu(total) if relu else total
+
+    function = traced(strategy, block, (x, gamma, beta))
+    types = types_behind(tensor.op for tensor in function.graph.outputs)
+    is_joined = other != "row"
+    assert types["IpuScaleShiftAdd"] == is_joined
+    assert types["IpuScaleShift"] == (other in {"norm", "row"})
+    assert ("Relu" in types) == (relu and not is_joined)
+    stock = block(x, gamma, beta)
+    np.testing.assert_allclose(function(x, gamma, beta), stock, rtol=1e-4, atol=1e-4)
+
+
 def test_two_norms_of_one_gradient_are_both_joined(strategy):
     """As at the end of a residual block with a projection."""
     x, gamma, beta = operands_of(2, 4, 5, 6)
@@ -201,6 +227,11 @@ WRONG = {
         [(4, 5), (4, 6)],
         lambda x, dy: library.load().ipu_column_dots(x, dy, rank=2),
         r"input 1 must have the shape of x, \[4,5\]. Received: \[4,6\]",
+    ),
+    "another addend": (
+        [(4, 5), (5,), (5,), (5,)],
+        lambda *operands: library.load().ipu_scale_shift_add(*operands),
+        r"input 1 must have the shape of x, \[4,5\]. Received: \[5\]",
     ),
     "another vector": (
         [(4, 5), (5,), (4,)],
