@@ -62,10 +62,11 @@ class Side:
     micro_batches: int = 1
 
 
-def on_ipus(replicas: int) -> tf.distribute.Strategy:
-    """The strategy of so many IPUs."""
+def on_ipus(replicas: int, engine: str = "auto") -> tf.distribute.Strategy:
+    """The strategy of so many IPUs, whose programs this engine runs."""
     cfg = IPUConfig()
     cfg.auto_select_ipus = replicas
+    cfg.simulator.engine = engine
     cfg.configure_ipu_system()
     return IPUStrategy()
 

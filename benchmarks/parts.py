@@ -2,9 +2,10 @@
 
 An update by four replicas, by four stages, and by one that accumulates gradients takes four
 micro-batches of the same shape through the same network, in one process, so the host has the same
-products to compute; what is over is the cost of the parts. A network in `mixed_float16` has
-the same products as in float32, and its roundings. Both sides take turns, round by round; after the
-rounds both start again.
+products to compute; what is over is the cost of the parts. XLA compiles the loop of a small dense
+network, but not that of its replicas, so these are also compared where both run as graphs. A
+network in `mixed_float16` has the same products as in float32, and its roundings. Both sides take
+turns, round by round; after the rounds both start again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Case:
         other: The other side.
         updates: Of the weights, in a round.
         wanted_at_most: The highest acceptable ratio of their times.
+        engine: What runs the loops of both.
     """
 
     network: str
@@ -37,10 +39,18 @@ class Case:
     other: str
     updates: int
     wanted_at_most: float
+    engine: str = "auto"
+
+    @property
+    def name(self) -> str:
+        """The network, the engine if it is chosen, and the sides."""
+        engine = "" if self.engine == "auto" else f" by engine {self.engine}"
+        return f"{self.network}{engine}: {self.other} / {self.one}"
 
 
 CASES = (
     Case("mlp", "accumulation", "replicas", 200, 1.1),
+    Case("mlp", "accumulation", "replicas", 200, 1.1, engine="graph"),
     Case("mlp", "accumulation", "stages", 200, 1.1),
     Case("cnn", "accumulation", "replicas", 20, 1.1),
     Case("cnn", "accumulation", "stages", 20, 1.1),
@@ -59,7 +69,7 @@ def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
         WorkerError: A side does not train.
     """
     settings = dict.fromkeys((case.one, case.other), SETTINGS)
-    command = ("benchmarks.parts_worker", case.network)
+    command = ("benchmarks.parts_worker", case.network, case.engine)
     starts = [
         start(command, settings, case.updates, options.rounds) for _ in range(options.restarts)
     ]
@@ -67,7 +77,7 @@ def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
         [reply["seconds"] for each in starts for reply in each[side]] for side in settings
     )
     return {
-        "name": f"{case.network}: {case.other} / {case.one}",
+        "name": case.name,
         "wanted_at_most": case.wanted_at_most,
         "milliseconds_of_an_update": {
             side: spread([1e3 * each for each in seconds])

@@ -1,8 +1,9 @@
 """One side of the `parts` benchmark: a process that trains on request.
 
 It uses the protocol of `benchmarks.fit_worker`, but answers with the seconds of a weight update.
-Started as `benchmarks.parts_worker NETWORK SIDE`; the sides are "accumulation", "replicas",
-"stages", and policies of types, whose updates take one batch.
+Started as `benchmarks.parts_worker NETWORK ENGINE SIDE`; the engine is that of
+`simulator.engine`, the sides are "accumulation", "replicas", "stages", and policies of types, whose
+updates take one batch.
 """
 
 from __future__ import annotations
@@ -53,14 +54,15 @@ class Trainer:
 
     Args:
         name: A name in `SHAPES`.
+        engine: What runs the loops.
         side: "accumulation", "replicas", "stages", or a policy of types.
     """
 
-    def __init__(self, name: str, side: str) -> None:
+    def __init__(self, name: str, engine: str, side: str) -> None:
         is_divided = side in ("replicas", "stages")
         self._batches = COUNT if is_divided or side == "accumulation" else 1
         self._steps = self._batches // (COUNT if side == "replicas" else 1)
-        self._strategy = on_ipus(COUNT if is_divided else 1)
+        self._strategy = on_ipus(COUNT if is_divided else 1, engine)
         random = np.random.default_rng(0)
         x = random.random((BATCH * BATCHES, *SHAPES[name]), np.float32)
         y = random.integers(0, CLASSES, len(x)).astype(np.int32)
@@ -113,9 +115,9 @@ class Trainer:
         return time.perf_counter() - begin
 
 
-def main(name: str, side: str) -> None:
+def main(name: str, engine: str, side: str) -> None:
     """Serves requests until the input ends."""
-    serve(lambda: Trainer(name, side))
+    serve(lambda: Trainer(name, engine, side))
 
 
 if __name__ == "__main__":

@@ -78,10 +78,11 @@ class Simulator(Category):
     )
     engine: str = option(
         "auto",
-        'What runs the functions of `strategy.run` on this machine: "graph" is TensorFlow\'s graph '
-        'executor, "xla" compiles every function that XLA can run, "auto" those that run many '
-        "small operations in loops, and those with `jit_compile=True`.",
-        "Applies to functions without effects beside their results; the report says the choice.",
+        'What runs the functions of `strategy.run` and the loops of Keras on this machine: "graph" '
+        'is TensorFlow\'s graph executor, "xla" compiles every function that XLA can run, "auto" '
+        "those that run many small operations in loops, and those with `jit_compile=True`.",
+        "Applies to functions without effects beside their results, whose report says the choice, "
+        "and to the loops of `fit`, `evaluate` and `predict`, which log it (docs/keras.md).",
     )
     trace_numerics: bool = option(
         False,

@@ -18,7 +18,7 @@ class FakeWorker:
         self.engine, self.command = side, command
 
     def __enter__(self):
-        assert self.command == ("benchmarks.parts_worker", "cnn")
+        assert self.command == ("benchmarks.parts_worker", "cnn", "auto")
         return self
 
     def __exit__(self, *error):
@@ -52,7 +52,7 @@ def test_stages_are_those_of_the_network(name):
 @pytest.mark.parametrize("side", ["accumulation", "replicas", "stages", "mixed_float16"])
 def test_a_worker_trains(side):
     try:
-        trainer = Trainer("mlp", side)
+        trainer = Trainer("mlp", "auto", side)
         reply = trainer.answer({"settings": {"updates_per_execution": 2}, "steps": 4})
     finally:
         keras.config.set_dtype_policy("float32")

@@ -123,7 +123,7 @@ class DeviceFunctions:
             program=f"{model.name}.{step}",
             replicas=self._replication(model).local,
             steps=lambda: model.steps_per_execution,
-            jits_at_once=lambda: bool(model.jit_compile),
+            engine=_engine_of(model),
             summarise=summarise,
             results=self.results if calls_back_for_steps(model, step) else None,
         )
@@ -163,6 +163,12 @@ def calls_back_for_steps(model: StatefulModel, step: str) -> bool:
     pipeline = pipeline_of_model(model)
     is_summed = pipeline is not None and pipeline.options.accumulate_outfeed
     return step == "predict_step" or not is_summed
+
+
+def _engine_of(model: StatefulModel) -> str:
+    """Returns what runs the loops of a model: what is configured, else what the model asks for."""
+    engine = config.device_configuration().engine
+    return "xla" if engine == "auto" and model.jit_compile else engine
 
 
 def _joined_logs(model: StatefulModel, logs: Mapping[str, TensorStructure]) -> TensorStructure:

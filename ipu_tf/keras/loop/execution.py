@@ -39,7 +39,7 @@ class ExecutionFunction:
         program: Name of the program of a step.
         replicas: Number of replicas.
         steps: Returns the steps of an execution of the method that is running.
-        jits_at_once: Returns whether the model asks for XLA to compile its loops.
+        engine: What runs the loops; see `EngineChoice`.
         summarise: Maps the results of all steps, with leading axes `[steps, replicas]`, to a
             summary that is returned beside them; it becomes a part of the program.
         results: Gets the results of each step while later steps run or, if XLA compiles the loop,
@@ -52,7 +52,7 @@ class ExecutionFunction:
         program: str,
         replicas: int,
         steps: Callable[[], int],
-        jits_at_once: Callable[[], bool],
+        engine: str,
         summarise: Callable[[TensorStructure], TensorStructure],
         results: StepResults | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class ExecutionFunction:
         self._program = program
         self._replicas = replicas
         self._steps = steps
-        self._jits_at_once = jits_at_once
+        self._engine = engine
         self._summarise = summarise
         self._results = results
         self._by_steps: dict[tuple[int, bool], Run] = {}
@@ -138,7 +138,7 @@ class ExecutionFunction:
             self._choices[key] = jitting.EngineChoice(
                 self._loop.concrete_step(spec),
                 replicas=self._loop.trained_replicas,
-                at_once=self._jits_at_once(),
+                engine=self._engine,
             )
         return self._choices[key].runs_jitted(steps)
 

@@ -118,7 +118,8 @@ class EngineChoice:
     Args:
         step: The concrete function of the step.
         replicas: Number of replicas that take turns.
-        at_once: Whether the model asks for it: then loops of few steps are compiled, too.
+        engine: "graph" for none, "xla" for all that it gains time with, however few steps run;
+            "auto" chooses.
     """
 
     def __init__(
@@ -126,16 +127,18 @@ class EngineChoice:
         step: tf.types.experimental.ConcreteFunction,
         *,
         replicas: int = 1,
-        at_once: bool = False,
+        engine: str = "auto",
     ) -> None:
         name = step.name
         self._name = name.decode() if isinstance(name, bytes) else name
         operations = live_operations(step)
-        self._against = (
-            _reason_against(step, operations, JITTED_OPS | SCATTERED_UPDATES)
-            if at_once
-            else _reason_against(step, operations, JITTED_OPS) or _reason_of(replicas)
-        )
+        at_once = engine == "xla"
+        if engine == "graph":
+            self._against = "`simulator.engine` is 'graph'"
+        elif at_once:
+            self._against = _reason_against(step, operations, JITTED_OPS | SCATTERED_UPDATES)
+        else:
+            self._against = _reason_against(step, operations, JITTED_OPS) or _reason_of(replicas)
         self._break_even_steps = (
             0 if at_once else JITTED_STEPS + STEPS_PER_OPERATION * operations.total()
         )

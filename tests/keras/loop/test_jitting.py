@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_tf import IPUStrategy, config
+from ipu_tf.config import IPUConfig
 from ipu_tf.internals.tensorflow import op_def_registry
 from ipu_tf.keras.loop import jitting
 from ipu_tf.ops.kernels import library
@@ -179,4 +181,23 @@ def test_the_loop_of_a_job_of_instances_is_not_jitted(monkeypatch):
 def test_the_loop_of_replicas_is_jitted_where_the_model_asks_for_it():
     step = tf.function(lambda x: x + 1).get_concrete_function(tf.TensorSpec((2,)))
     assert not jitting.EngineChoice(step, replicas=2).runs_jitted(10**6)
-    assert jitting.EngineChoice(step, replicas=2, at_once=True).runs_jitted(1)
+    assert jitting.EngineChoice(step, replicas=2, engine="xla").runs_jitted(1)
+
+
+@pytest.mark.parametrize(
+    ("engine", "asks", "is_jitted"),
+    [("graph", False, False), ("graph", True, False), ("auto", True, True), ("xla", False, True)],
+)
+def test_the_configuration_chooses_the_engine(engines, engine, asks, is_jitted):
+    cfg = IPUConfig()
+    cfg.simulator.engine = engine
+    cfg.configure_ipu_system()
+    try:
+        with IPUStrategy().scope():
+            model = compile_model(sequential(), jit_compile=asks)
+        fit(model, 8)
+    finally:
+        config.reset_ipu_configuration()
+    (message,) = engines()
+    assert ("is compiled by XLA" in message) == is_jitted
+    assert ("`simulator.engine` is 'graph'" in message) == (engine == "graph")
