@@ -1,13 +1,14 @@
 """Fuses ops that follow each other, so that a tensor is read and written once.
 
 A convolution or matmul takes in the bias and the ReLU after it, and its gradients take in those of
-bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of
-ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
-dropout, `softmax_fusion` softmax, `norm_fusion` batch normalization, `layer_norm_fusion` and
-`batch_norm_of_rows` layer normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion`
-updates of Adam, `product_fusion` transposes around products, `bias_fusion` biases of products that
-are reshaped, `segment_fusion` sums over segments, `sum_fusion` sums over first dimensions,
-`recurrent_fusion` whole loops of recurrent layers, `repeated_scalars` equal scalars.
+bias and ReLU, and of the other branch of a residual block; TensorFlow's own graph optimiser does
+some of this with stock ops, but knows none of ours. The gradient of max pooling takes in that of
+the ReLU before it; `dropout_fusion` handles dropout, `softmax_fusion` softmax, `norm_fusion` batch
+normalization and the sum after it, `layer_norm_fusion` and `batch_norm_of_rows` layer
+normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion` updates of Adam,
+`product_fusion` transposes around products, `bias_fusion` biases of products that are reshaped,
+`segment_fusion` sums over segments, `sum_fusion` sums over first dimensions, `recurrent_fusion`
+whole loops of recurrent layers, `repeated_scalars` equal scalars.
 
 Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers of the
 chain's last op to it. The arithmetic of products does not change: it runs on the same rounded sums;
