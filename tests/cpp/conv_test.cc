@@ -110,13 +110,18 @@ void CheckEpilogue(ConvPass pass, const Epilogue& epilogue, const ConvShape& s, 
 TEST(ConvAppliesItsEpilogue) {
   for (const ConvShape& s : Shapes()) {
     const Operands operands(s, false);
-    const std::vector<float> bias = Numbers(s.out_channels, 4), features = Numbers(operands.x.size(), 5);
+    const std::vector<float> bias = Numbers(s.out_channels, 4);
+    const std::vector<float> features = Numbers(operands.x.size(), 5), addend = Numbers(operands.x.size(), 6);
     for (const Kernels* kernels : KernelTables()) {
       const Context context(std::string(kernels->name) + ": " + ToText(s));
       for (const bool relu : {false, true}) {
-        CheckEpilogue(ConvPass::kForward, {bias.data(), relu, nullptr}, s, operands, *kernels);
+        CheckEpilogue(ConvPass::kForward, {bias.data(), relu, nullptr, nullptr}, s, operands, *kernels);
       }
-      CheckEpilogue(ConvPass::kInputGradient, {nullptr, false, features.data()}, s, operands, *kernels);
+      for (const float* added : {static_cast<const float*>(nullptr), addend.data()}) {
+        for (const float* relu_output : {static_cast<const float*>(nullptr), features.data()}) {
+          CheckEpilogue(ConvPass::kInputGradient, {nullptr, false, added, relu_output}, s, operands, *kernels);
+        }
+      }
     }
   }
 }

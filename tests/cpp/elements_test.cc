@@ -122,19 +122,25 @@ TEST(EpilogueAddsTheBiasThenClips) {
   }
 }
 
-TEST(EpilogueMultipliesByTheGradientOfTheRelu) {
+TEST(EpilogueAddsThenMultipliesByTheGradientOfTheRelu) {
   for (const Kernels* kernels : KernelTables()) {
     for (const int64_t columns : kCounts) {
-      const Context context(std::string(kernels->name) + ": " + std::to_string(columns));
-      auto x = Numbers(3 * columns, 3), y = Numbers(3 * columns, 4);
-      x[0] = 0.0f;
-      y[0] = kInfinity;
-      auto wanted = y;
-      for (size_t i = 0; i < y.size(); ++i) wanted[i] *= x[i] > 0 ? 1.0f : 0.0f;
-      Epilogue epilogue;
-      epilogue.relu_output = x.data();
-      ApplyEpilogue(epilogue, y.data(), 3, columns, *kernels, {});
-      CHECK_SAME(y, wanted);
+      for (const bool adds : {false, true}) {
+        const Context context(std::string(kernels->name) + ": " + std::to_string(columns));
+        auto x = Numbers(3 * columns, 3), y = Numbers(3 * columns, 4);
+        const auto addend = Numbers(3 * columns, 5);
+        x[0] = 0.0f;
+        y[0] = kInfinity;
+        auto wanted = y;
+        for (size_t i = 0; i < y.size(); ++i) {
+          wanted[i] = (adds ? y[i] + addend[i] : y[i]) * (x[i] > 0 ? 1.0f : 0.0f);
+        }
+        Epilogue epilogue;
+        if (adds) epilogue.addend = addend.data();
+        epilogue.relu_output = x.data();
+        ApplyEpilogue(epilogue, y.data(), 3, columns, *kernels, {});
+        CHECK_SAME(y, wanted);
+      }
     }
   }
 }
@@ -318,18 +324,22 @@ TEST(NormalizationAddsUpEachChannel) {
       CHECK_CLOSE(first, mean, near);
       CHECK_CLOSE(second, variance, near);
 
-      std::vector<float> y(x.size()), dx(x.size());
-      std::vector<double> wanted_y(x.size()), wanted_dx(x.size());
-      ScaleShift(s, x.data(), scale.data(), of_mean.data(), true, y.data(), *kernels, Parallel{});
+      std::vector<float> y(x.size()), y_and_dy(x.size()), dx(x.size());
+      std::vector<double> wanted_y(x.size()), wanted_y_and_dy(x.size()), wanted_dx(x.size());
+      ScaleShift(s, x.data(), scale.data(), of_mean.data(), nullptr, true, y.data(), *kernels, Parallel{});
+      ScaleShift(s, x.data(), scale.data(), of_mean.data(), dy.data(), false, y_and_dy.data(), *kernels, Parallel{});
       NormGradient(s, {scale.data(), first.data(), of_variance.data(), of_mean.data()}, dy.data(), x.data(), dx.data(),
                    *kernels, Parallel{});
       for (size_t i = 0; i < x.size(); ++i) {
         const size_t c = i % s.channels;
-        wanted_y[i] = std::max(0.0, static_cast<double>(x[i]) * scale[c] + of_mean[c]);
+        const double scaled = static_cast<double>(x[i]) * scale[c] + of_mean[c];
+        wanted_y[i] = std::max(0.0, scaled);
+        wanted_y_and_dy[i] = scaled + dy[i];
         wanted_dx[i] =
             static_cast<double>(dy[i]) * scale[c] + 2.0 * of_variance[c] / rows * (x[i] - mean[c]) + of_mean[c] / rows;
       }
       CHECK_CLOSE(y, wanted_y, std::vector<double>(x.size(), 1e-6));
+      CHECK_CLOSE(y_and_dy, wanted_y_and_dy, std::vector<double>(x.size(), 1e-6));
       CHECK_CLOSE(dx, wanted_dx, std::vector<double>(x.size(), 1e-6));
     }
   }
