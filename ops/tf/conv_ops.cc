@@ -29,6 +29,8 @@ class ConvKernel : public TileKernel {
     if (error.empty()) error = ParsePlan(plan_, numerics_.type, &conv_plan_);
     OP_REQUIRES(context, error.empty(), Error(error));
     if (context->HasAttr("relu")) OP_REQUIRES_OK(context, context->GetAttr("relu", &relu_));
+    addend_ = PlaceOf("addend");
+    features_ = PlaceOf("features");
   }
 
   void Compute(OpKernelContext* context) override {
@@ -87,15 +89,20 @@ class ConvKernel : public TileKernel {
       return ReadBias(context->input(2), shape.out_channels, &epilogue->bias);
     }
     if (Pass != ConvPass::kInputGradient) return "";
-    std::string error = ReadLikeImage(context, "addend", input, &epilogue->addend);
-    return error.empty() ? ReadLikeImage(context, "features", input, &epilogue->relu_output) : error;
+    std::string error = ReadLikeImage(context, "addend", addend_, input, &epilogue->addend);
+    return error.empty() ? ReadLikeImage(context, "features", features_, input, &epilogue->relu_output) : error;
   }
 
-  // Returns an error, or "" with the data of the input of this name, if the op has it.
-  std::string ReadLikeImage(OpKernelContext* context, const char* name, const TensorShape& image,
-                            const float** data) const {
+  // The place of the input of this name, -1 if the op has none.
+  int PlaceOf(const char* name) const {
     int place = 0, end = 0;
-    if (!InputRange(name, &place, &end).ok()) return "";
+    return InputRange(name, &place, &end).ok() ? place : -1;
+  }
+
+  // Returns an error, or "" with the data of an input, if the op has it.
+  static std::string ReadLikeImage(OpKernelContext* context, const char* name, int place, const TensorShape& image,
+                                   const float** data) {
+    if (place < 0) return "";
     const Tensor& tensor = context->input(place);
     if (tensor.shape() != image) {
       return name + (" must have the shape of the image, " + image.DebugString()) +
@@ -108,6 +115,7 @@ class ConvKernel : public TileKernel {
   ConvAttributes attributes_;
   ConvPlan conv_plan_;
   bool relu_ = false;
+  int addend_ = -1, features_ = -1;
 };
 
 template <bool Depthwise>

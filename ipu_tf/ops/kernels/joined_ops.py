@@ -116,20 +116,15 @@ def _filter_and_bias_gradients(chain: Chain) -> Sequence[str]:
     return [of_filter, chain.add("BiasAddGrad", chain.inputs[2])]
 
 
-def _input_and_relu_gradients(chain: Chain) -> Sequence[str]:
-    *operands, features = chain.inputs
-    return [chain.add("ReluGrad", chain.add("Conv2DBackpropInput", *operands), features)]
+def _input_gradient(*, adds: bool = False, relu: bool = False) -> Expand:
+    def expand_gradient(chain: Chain) -> Sequence[str]:
+        sizes, kernel, dy, *others = chain.inputs
+        result = chain.add("Conv2DBackpropInput", sizes, kernel, dy)
+        if adds:
+            result = chain.add("AddN", result, others[0], N=2)
+        return [chain.add("ReluGrad", result, others[-1]) if relu else result]
 
-
-def _input_gradient_and_another(chain: Chain) -> Sequence[str]:
-    *operands, addend = chain.inputs
-    return [chain.add("AddN", chain.add("Conv2DBackpropInput", *operands), addend, N=2)]
-
-
-def _input_gradient_another_and_relu(chain: Chain) -> Sequence[str]:
-    *operands, addend, features = chain.inputs
-    gradient = chain.add("AddN", chain.add("Conv2DBackpropInput", *operands), addend, N=2)
-    return [chain.add("ReluGrad", gradient, features)]
+    return expand_gradient
 
 
 def _pool_and_relu_gradients(chain: Chain) -> Sequence[str]:
@@ -207,15 +202,10 @@ def _rows(chain: Chain) -> str:
 
 
 def _scale_shift(chain: Chain) -> Sequence[str]:
-    x, scale, shift = chain.inputs
+    x, *addend, scale, shift = chain.inputs
     result = chain.add("AddV2", chain.add("Mul", x, scale), shift)
-    return [chain.add("Relu", result) if chain.attribute("relu").b else result]
-
-
-def _scale_shift_add(chain: Chain) -> Sequence[str]:
-    x, addend, scale, shift = chain.inputs
-    scaled = chain.add("AddV2", chain.add("Mul", x, scale), shift)
-    result = chain.add("AddV2", scaled, addend)
+    if addend:
+        result = chain.add("AddV2", result, *addend)
     return [chain.add("Relu", result) if chain.attribute("relu").b else result]
 
 
@@ -434,9 +424,9 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuTransposedMatMul": _transposed_matmul,
         "IpuMatMulUpdate": _product_update,
         "IpuConv2DBackpropFilterWithBias": _filter_and_bias_gradients,
-        "IpuConv2DBackpropInputAdd": _input_gradient_and_another,
-        "IpuConv2DBackpropInputAddRelu": _input_gradient_another_and_relu,
-        "IpuConv2DBackpropInputRelu": _input_and_relu_gradients,
+        "IpuConv2DBackpropInputAdd": _input_gradient(adds=True),
+        "IpuConv2DBackpropInputAddRelu": _input_gradient(adds=True, relu=True),
+        "IpuConv2DBackpropInputRelu": _input_gradient(relu=True),
         "IpuMaxPoolGrad": _pool_and_relu_gradients,
         "IpuDropoutMask": _dropout_mask,
         "IpuStatefulDropoutMask": _stateful_dropout_mask,
@@ -445,7 +435,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuColumnDots": _column_dots,
         "IpuColumnSums": _column_sums,
         "IpuScaleShift": _scale_shift,
-        "IpuScaleShiftAdd": _scale_shift_add,
+        "IpuScaleShiftAdd": _scale_shift,
         "IpuNormGradient": _norm_gradient,
         "IpuScaledDifference": _scaled_difference,
         "IpuAdamStep": _adam_step,

@@ -146,13 +146,13 @@ def _fuse_input_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses a gradient that is added, as where a residual block begins, and that of a ReLU."""
     if op.outputs[0].dtype != tf.float32:
         return
-    last, op_type, inputs = op, "IpuConv2DBackpropInput", [*op.inputs]
-    use = graph.only_use(op.outputs[0])
-    if use is not None and use.op.type == "AddN" and len(use.op.inputs) == 2:
-        addend = use.op.inputs[1 - use.index]
+    last, op_type, inputs = op, op.type, [*op.inputs]
+    addition = graph.sum_with_another(op.outputs[0], "AddN")
+    if addition is not None:
+        sum_, addend = addition
         # Of two convolutions, the later one adds.
         if addend.op.type != op.type or graph.is_before(addend, op.outputs):
-            last, op_type, inputs = use.op, f"{op_type}Add", [*inputs, addend]
+            last, op_type, inputs = sum_.op, f"{op_type}Add", [*inputs, addend]
     relu = _relu_gradient_of(graph, last)
     if relu is not None:
         last, op_type, inputs = relu, f"{op_type}Relu", [*inputs, relu.inputs[1]]

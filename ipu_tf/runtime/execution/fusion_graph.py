@@ -56,6 +56,21 @@ class FusionGraph:
             return tensor, False
         return use.op.outputs[0], True
 
+    def sum_with_another(
+        self, tensor: tf.Tensor, op_type: str
+    ) -> tuple[tf.Tensor, tf.Tensor] | None:
+        """Returns the sum of a tensor and another, and that one; None if there is no such sum.
+
+        Args:
+            tensor: A tensor that only the sum reads; the other one has its shape.
+            op_type: What adds: AddN or AddV2.
+        """
+        use = self.only_use(tensor)
+        if use is None or use.op.type != op_type or len(use.op.inputs) != 2:
+            return None
+        other = use.op.inputs[1 - use.index]
+        return (use.op.outputs[0], other) if other.shape == tensor.shape else None
+
     def results_of(self, tensor: tf.Tensor, op_type: str) -> list[tf.Tensor]:
         """Returns the first results of the ops of a type that read a tensor."""
         ops = {use.op.name: use.op for use in self.uses(tensor) if use.op.type == op_type}

@@ -51,22 +51,14 @@ def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
             continue
         x, scale = x_and_scale
         sum_, op_type, tensors = op.outputs[0], "IpuScaleShift", [x]
-        addition = _addition_to(graph, sum_)
+        addition = graph.sum_with_another(sum_, "AddV2")
         if addition is not None:
-            addend = addition.op.inputs[1 - addition.index]
-            sum_, op_type, tensors = addition.op.outputs[0], "IpuScaleShiftAdd", [x, addend]
+            sum_, addend = addition
+            op_type, tensors = "IpuScaleShiftAdd", [x, addend]
         last, is_relu = graph.through_relu(sum_)
         is_relu_attribute = tf.compat.v1.AttrValue(b=is_relu)
         graph.fuse([last], op_type, op, [*tensors, scale, shift], relu=is_relu_attribute)
         return
-
-
-def _addition_to(graph: FusionGraph, tensor: tf.Tensor) -> TensorUse | None:
-    """Returns a tensor's only use if that adds one of its shape."""
-    use = graph.only_use(tensor)
-    if use is None or use.op.type != "AddV2":
-        return None
-    return use if use.op.inputs[1 - use.index].shape == tensor.shape else None
 
 
 def fuse_sums(graph: FusionGraph, op: tf.Operation) -> None:

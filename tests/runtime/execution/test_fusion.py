@@ -194,14 +194,9 @@ def test_second_order_gradients_through_a_joined_sum_of_gradients(strategy, relu
     step = tf.function(lambda *operands: gradients_of(block, operands))
     strategy.run(step, args=RESIDUAL_OPERANDS)  # Traced, and joined, while nothing is recorded.
 
-    def second(run):
-        with tf.GradientTape() as tape:
-            tape.watch(RESIDUAL_OPERANDS)
-            total = sum(tf.reduce_sum(value**2) for value in run(*RESIDUAL_OPERANDS))
-        return tape.gradient(total, RESIDUAL_OPERANDS)
-
-    ours = second(lambda *a: strategy.run(step, args=a))
-    for mine, stock in zip(ours, second(step.python_function), strict=True):
+    ours = gradients_of_squares(lambda *a: strategy.run(step, args=a), RESIDUAL_OPERANDS)
+    plain = gradients_of_squares(step.python_function, RESIDUAL_OPERANDS)
+    for mine, stock in zip(ours, plain, strict=True):
         np.testing.assert_allclose(mine, stock, rtol=1e-4, atol=1e-4 * float(tf.norm(stock)))
 
 
@@ -251,6 +246,14 @@ def gradients_of(fn, operands, weights=1.0):
         tape.watch(operands)
         y = fn(*operands)
     return tape.gradient(y, operands, output_gradients=weights * tf.ones_like(y))
+
+
+def gradients_of_squares(run, operands):
+    """Returns the gradients of the sum of the squares of all results."""
+    with tf.GradientTape() as tape:
+        tape.watch(operands)
+        total = sum(tf.reduce_sum(value**2) for value in run(*operands))
+    return tape.gradient(total, operands)
 
 
 def test_dropout_has_the_bits_of_stock(strategy):

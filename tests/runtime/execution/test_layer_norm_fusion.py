@@ -11,7 +11,7 @@ from ipu_tf import IPUStrategy
 from ipu_tf.ops.kernels import library
 from ipu_tf.runtime.execution import fusion
 from tests.ops.tile_cases import normals
-from tests.runtime.execution.test_fusion import live_types, traced
+from tests.runtime.execution.test_fusion import gradients_of_squares, live_types, traced
 
 JOINED = {"IpuLayerNorm", "IpuLayerNormGrad"}
 PIECES = {"FusedBatchNormV3", "Rsqrt", "RsqrtGrad", "SquaredDifference", "StopGradient"}
@@ -139,14 +139,9 @@ def test_gradients_by_a_tape_outside(strategy, form):
     step = tf.function(functools.partial(with_gradients, norm=FORMS[form], residual=True))
     strategy.run(step, args=operands)  # Traced, and joined, while nothing is recorded.
 
-    def second(run):
-        with tf.GradientTape() as tape:
-            tape.watch(operands)
-            total = sum(tf.reduce_sum(value**2) for value in run(*operands))
-        return tape.gradient(total, operands)
-
-    ours = second(lambda *a: strategy.run(step, args=a))
-    for mine, stock in zip(ours, second(step.python_function), strict=True):
+    ours = gradients_of_squares(lambda *a: strategy.run(step, args=a), operands)
+    plain = gradients_of_squares(step.python_function, operands)
+    for mine, stock in zip(ours, plain, strict=True):
         np.testing.assert_allclose(mine, stock, rtol=1e-3, atol=1e-4 * np.abs(stock).max())
 
 
