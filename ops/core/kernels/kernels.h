@@ -24,7 +24,8 @@ struct IndirectBlock {
   const float* b;        // Weights at the block's first column.
   const int64_t* b_tap;  // Floats from `b` to channel 0 of each tap.
   int64_t ldb;           // Floats from one channel of `b` to the next.
-  float* const* c;       // Output rows, at the block's first column.
+  float* const* c;       // Output rows,
+  int64_t c_offset = 0;  // of which the block's first column lies so many floats on.
   int64_t taps;
   int64_t k_begin;  // The channels of a run: [k_begin, k_end).
   int64_t k_end;
@@ -60,12 +61,17 @@ struct TransposedBlock {
   int64_t a_step;
   int64_t ldb;
   float* const* c;
+  int64_t c_offset = 0;  // As of an IndirectBlock; of `weights`, too.
   int rows;
   int columns;
   bool load = false;
   bool add = false;
   PassRounding rounding;
   bool stream = false;  // As of an IndirectBlock.
+  // Rows of weights; if not null, `c` becomes each less the sum times `rate`. Then the sum is neither added nor
+  // rounded.
+  const float* const* weights = nullptr;
+  float rate = 0;
 };
 
 constexpr int kDenseVectors = 3;

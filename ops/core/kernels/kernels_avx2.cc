@@ -59,6 +59,7 @@ inline void AddRow(const float* x, const Vector* columns, Vector* sums) {
 }
 inline Vector Relu(Vector v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }  // NaN stays.
 inline Vector Add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
+inline Vector Subtract(Vector a, Vector b) { return _mm256_sub_ps(a, b); }
 
 inline Vector FromHalf(__m128i h) { return _mm256_cvtph_ps(h); }
 inline Vector LoadHalf(const uint16_t* p) { return FromHalf(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }

@@ -51,6 +51,7 @@ inline void AddRow(const float* x, const Vector* columns, Vector* sums) {
 }
 inline Vector Relu(Vector v) { return _mm512_max_ps(_mm512_setzero_ps(), v); }  // NaN stays.
 inline Vector Add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
+inline Vector Subtract(Vector a, Vector b) { return _mm512_sub_ps(a, b); }
 
 inline Vector FromHalf(__m256i h) { return _mm512_cvtph_ps(h); }
 inline Vector LoadHalf(const uint16_t* p) { return FromHalf(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }

@@ -188,13 +188,14 @@ struct RowBlock {
       : first(rows_of_all * index / blocks), rows(static_cast<int>(rows_of_all * (index + 1) / blocks - first)) {}
 };
 
-// The rows and weights that a work item holds ready; one per thread, reused.
+// The rows that a work item holds ready.
 struct Workspace {
   std::vector<const float*> a;
   std::vector<float*> c;
-  std::vector<char> outside;  // Per row: some tap lies outside.
+  std::vector<const float*> updated;  // Of the weights that are updated.
+  std::vector<char> outside;          // Per row: some tap lies outside.
+  std::vector<RowBlock> blocks;
   std::vector<int64_t> packed_taps;
-  std::vector<TransposedRun> runs;
 };
 
 class Item {
@@ -234,8 +235,15 @@ class Item {
     space_.a.resize((taps + 1) * rows_);  // One more: a kernel loads addresses before it counts taps.
     space_.c.resize(rows_);
     space_.outside.assign(rows_, 0);
+    space_.blocks.clear();
+    for (int64_t i = 0; i < blocks_; ++i) space_.blocks.emplace_back(i, blocks_, rows_);
     has_outside_ = false;
     problem_.source->Fill(row, rows_, space_.a.data(), rows_, space_.c.data());
+    const WeightUpdate& update = problem_.update;
+    space_.updated.clear();
+    for (const float* c : space_.c) {
+      if (update.weights != nullptr) space_.updated.push_back(update.weights + (c - update.outputs));
+    }
     streams_ = may_stream_ && BeginAtLines(space_.c.data(), rows_, problem_.column_offset);
     for (int64_t tap = 0; tap < taps; ++tap) {
       const float** a = space_.a.data() + tap * rows_;
@@ -306,7 +314,7 @@ class Item {
       case Packing::kShared:
         return blocking_.rows.data() + (chunk_ * blocking_.chunk_blocks + block) * problem_.run * kernels_.block_rows;
       case Packing::kLocal: {
-        const RowBlock rows(block, blocks_, rows_);
+        const RowBlock& rows = space_.blocks[block];
         kernels_.pack_rows(space_.a[rows.first] + channels.begin * problem_.transposed_step, problem_.transposed_step,
                            channels.end - channels.begin, rows.rows, local);
         return local - channels.begin * kernels_.block_rows;
@@ -352,38 +360,49 @@ class Item {
   }
 
   // Adds a stage to the sums of a block; they are whole after the last one, which `stage.end == pieces_.size()` tells.
-  // `packed_rows` are those of the block if they are packed, else nullptr.
+  // The sums are kept in the outputs from one stage to the next. `packed_rows` are those of the block if they are
+  // packed, else nullptr.
   void AddStage(int64_t index, int64_t panel, const Stage& stage, const float* packed_rows, const float* b) {
-    const RowBlock block_rows(index, blocks_, rows_);
-    const int64_t row = block_rows.first;
-    const int rows = block_rows.rows;
+    const RowBlock& block = space_.blocks[index];
     const int64_t column = panel * kernels_.block_columns;
-    // The sums are kept in the outputs from one stage to the next.
-    const bool updates = problem_.update.weights != nullptr;
-    float sums[kMaxBlockRows * kMaxBlockColumns];
-    float *results[kMaxBlockRows], *c[kMaxBlockRows];
-    for (int r = 0; r < rows; ++r) {
-      results[r] = space_.c[row + r] + problem_.column_offset + column;
-      if (updates) c[r] = sums + r * kMaxBlockColumns;
+    const int columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
+    const float* bias = problem_.epilogue.bias;
+    if (stage.end < pieces_.size()) bias = nullptr;  // The sums are not whole.
+    if (bias != nullptr) bias += column;
+    FetchResults(block, column);
+    if (problem_.transposed_step > 0) {
+      AddTransposed(block, column, columns, stage, packed_rows, b);
+    } else {
+      AddIndirect(block, column, columns, stage, b, &bias);
     }
-    if (!streams_) FetchResults(results, rows);
-    const bool outside = AnyOutside(row, rows);
+    for (int r = 0; bias != nullptr && r < block.rows; ++r) {
+      kernels_.add_bias(bias, problem_.epilogue.relu, Result(block, r, column), columns);
+    }
+  }
+
+  float* Result(const RowBlock& block, int row, int64_t column) const {
+    return space_.c[block.first + row] + problem_.column_offset + column;
+  }
+
+  // Adds the pieces of a stage; then `bias` is null if it is added, too.
+  void AddIndirect(const RowBlock& rows, int64_t column, int columns, const Stage& stage, const float* b,
+                   const float** bias) {
+    float sums[kMaxBlockRows * kMaxBlockColumns], *sum_rows[kMaxBlockRows];
+    const bool updates = problem_.update.weights != nullptr, outside = AnyOutside(rows);
     IndirectBlock block;  // Its fields are all set below: clearing it first takes a tenth of a product of short rows.
     block.a_tap_stride = rows_;
     block.b = b;
     block.ldb = ldb_;
-    block.c = updates ? c : results;
-    block.rows = rows;
-    block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
+    block.c = updates ? PlaceSums(sums, rows.rows, sum_rows) : space_.c.data() + rows.first;
+    block.c_offset = updates ? 0 : problem_.column_offset + column;
+    block.rows = rows.rows;
+    block.columns = columns;
     block.rounding = problem_.rounding;
-    block.stream = streams_ && block.columns == kernels_.block_columns;
+    block.stream = streams_ && columns == kernels_.block_columns;
     const int64_t* offsets = outside ? nullptr : offsets_;
-    const float* bias = problem_.epilogue.bias;
-    if (stage.end < pieces_.size()) bias = nullptr;  // The sums are not whole.
-    if (bias != nullptr) bias += column;
     for (size_t i = stage.begin; i < stage.end; ++i) {
       const ReductionPart& part = pieces_[i].part;
-      block.a = space_.a.data() + (offsets == nullptr ? part.tap_begin * rows_ : 0) + row;
+      block.a = space_.a.data() + (offsets == nullptr ? part.tap_begin * rows_ : 0) + rows.first;
       block.a_tap = offsets == nullptr ? nullptr : offsets + part.tap_begin;
       block.b_tap = b_tap_ + part.tap_begin;
       block.taps = part.tap_end - part.tap_begin;
@@ -391,72 +410,84 @@ class Item {
       block.k_end = part.k_end;
       block.load = pieces_[i].load;
       block.add = pieces_[i].add;
-      if (bias != nullptr && i + 1 == pieces_.size() && !block.add && KernelAddsBias(problem_)) {
-        block.bias = std::exchange(bias, nullptr);
+      if (*bias != nullptr && i + 1 == pieces_.size() && !block.add && KernelAddsBias(problem_)) {
+        block.bias = std::exchange(*bias, nullptr);
         block.relu = problem_.epilogue.relu;
       }
       if (outside && problem_.skip_outside) {
         RunInside(block);
-      } else if (problem_.transposed_step > 0) {
-        RunTransposed(block, packed_rows);
       } else {
         kernels_.indirect(block);
       }
     }
-    if (updates) Update(sums, results, rows, block.columns);
-    for (int r = 0; bias != nullptr && r < rows; ++r) {
-      kernels_.add_bias(bias, problem_.epilogue.relu, results[r], block.columns);
-    }
+    if (updates) Update(sums, rows, column, columns);
   }
 
-  bool AnyOutside(int64_t row, int rows) const {
+  // Adds the pieces of a stage, whose rows adjoin. The kernel updates weights by sums of one piece; by those of
+  // several, they are updated once the sums are whole.
+  void AddTransposed(const RowBlock& rows, int64_t column, int columns, const Stage& stage, const float* packed_rows,
+                     const float* b) {
+    float sums[kMaxBlockRows * kMaxBlockColumns], *sum_rows[kMaxBlockRows];
+    const bool updates = problem_.update.weights != nullptr;
+    const bool updates_sums = updates && (pieces_.size() > 1 || problem_.rounding.grain > 0);
+    TransposedRun run;
+    TransposedBlock block;
+    block.runs = &run;
+    block.run_count = 1;
+    block.a_step = packed_rows == nullptr ? problem_.transposed_step : kernels_.block_rows;
+    block.ldb = ldb_;
+    block.c = updates_sums ? PlaceSums(sums, rows.rows, sum_rows) : space_.c.data() + rows.first;
+    block.c_offset = updates_sums ? 0 : problem_.column_offset + column;
+    block.rows = rows.rows;
+    block.columns = columns;
+    block.rounding = problem_.rounding;
+    block.stream = streams_ && columns == kernels_.block_columns;
+    if (updates && !updates_sums) block.weights = space_.updated.data() + rows.first;
+    block.rate = problem_.update.rate;
+    const float* a = packed_rows == nullptr ? space_.a[rows.first] : packed_rows;
+    for (size_t i = stage.begin; i < stage.end; ++i) {
+      const ReductionPart& part = pieces_[i].part;
+      run = {a + part.k_begin * block.a_step, b + b_tap_[0] + part.k_begin * ldb_, part.k_end - part.k_begin,
+             problem_.rounding.grain};
+      block.load = pieces_[i].load;
+      block.add = pieces_[i].add;
+      kernels_.transposed(block);
+    }
+    if (updates_sums) Update(sums, rows, column, columns);
+  }
+
+  // Returns `c` with the places of rows of `sums`.
+  static float* const* PlaceSums(float* sums, int rows, float** c) {
+    for (int r = 0; r < rows; ++r) c[r] = sums + r * kMaxBlockColumns;
+    return c;
+  }
+
+  bool AnyOutside(const RowBlock& block) const {
     bool outside = false;
-    for (int r = 0; has_outside_ && r < rows; ++r) outside = outside || space_.outside[row + r] != 0;
+    for (int r = 0; has_outside_ && r < block.rows; ++r) outside = outside || space_.outside[block.first + r] != 0;
     return outside;
   }
 
-  // Asks for what a block will write, which else waits for memory where the reduction is short.
-  void FetchResults(float* const* results, int rows) const {
-    const WeightUpdate& update = problem_.update;
-    for (int r = 0; r < rows; ++r) {
-      for (int i = 0; i < kernels_.block_columns; i += kCacheLineFloats) {
-        __builtin_prefetch(results[r] + i, 1);
-        if (update.weights != nullptr) __builtin_prefetch(update.weights + (results[r] - update.outputs) + i);
+  // Asks for what a block will write, and for weights that it updates, which else wait for memory where the reduction
+  // is short.
+  void FetchResults(const RowBlock& block, int64_t column) const {
+    const int64_t first = problem_.column_offset + column;
+    for (int r = 0; r < block.rows; ++r) {
+      for (int64_t i = first; i < first + kernels_.block_columns; i += kCacheLineFloats) {
+        if (!streams_) __builtin_prefetch(space_.c[block.first + r] + i, 1);
+        if (!space_.updated.empty()) __builtin_prefetch(space_.updated[block.first + r] + i);
       }
     }
   }
 
-  void Update(const float* sums, float* const* results, int rows, int columns) const {
+  void Update(const float* sums, const RowBlock& block, int64_t column, int columns) const {
     const float rate = problem_.update.rate;
-    for (int r = 0; r < rows; ++r, sums += kMaxBlockColumns) {
-      float* to = results[r];
-      const float* from = problem_.update.weights + (to - problem_.update.outputs);
+    for (int r = 0; r < block.rows; ++r, sums += kMaxBlockColumns) {
+      float* to = Result(block, r, column);
+      const float* from = space_.updated[block.first + r] + problem_.column_offset + column;
 #pragma GCC ivdep
       for (int i = 0; i < columns; ++i) to[i] = from[i] - sums[i] * rate;
     }
-  }
-
-  void RunTransposed(const IndirectBlock& block, const float* packed_rows) {
-    const int64_t step = packed_rows == nullptr ? problem_.transposed_step : kernels_.block_rows;
-    space_.runs.resize(block.taps);
-    for (int64_t tap = 0; tap < block.taps; ++tap) {
-      const float* a = packed_rows == nullptr ? block.a[tap * block.a_tap_stride] : packed_rows;
-      space_.runs[tap] = {a + block.k_begin * step, block.b + block.b_tap[tap] + block.k_begin * block.ldb,
-                          block.k_end - block.k_begin, block.rounding.grain};
-    }
-    TransposedBlock t;
-    t.runs = space_.runs.data();
-    t.run_count = block.taps;
-    t.a_step = step;
-    t.ldb = block.ldb;
-    t.c = block.c;
-    t.rows = block.rows;
-    t.columns = block.columns;
-    t.load = block.load;
-    t.add = block.add;
-    t.stream = block.stream;
-    t.rounding = block.rounding;
-    kernels_.transposed(t);
   }
 
   // A block at the image's border: tap by tap over the rows whose tap lies inside.
@@ -467,6 +498,7 @@ class Item {
     IndirectBlock block = whole;
     block.a = a;
     block.c = c;
+    block.c_offset = 0;
     block.taps = 1;
     block.load = true;
     block.add = false;
@@ -484,9 +516,9 @@ class Item {
     for (int r = 0; r < whole.rows; ++r) {
       const float* sum = sums + r * kMaxBlockColumns;
       if (whole.add) {
-        kernels_.add(sum, whole.c[r], whole.columns);
+        kernels_.add(sum, whole.c[r] + whole.c_offset, whole.columns);
       } else {
-        std::memcpy(whole.c[r], sum, whole.columns * sizeof(float));
+        std::memcpy(whole.c[r] + whole.c_offset, sum, whole.columns * sizeof(float));
       }
     }
   }
