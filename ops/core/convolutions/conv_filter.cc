@@ -162,18 +162,16 @@ class FilterGradient {
     void PackGradient() {
       const ConvShape& s = op_.shape_;
       const int64_t block_columns = op_.kernels_.block_columns;
+      const int64_t column = portion_.panel_begin * block_columns;
+      const int64_t columns = std::min(portion_.panel_end * block_columns, s.group_out_channels()) - column;
       gradient_.Reserve((portion_.panel_end - portion_.panel_begin) * PanelFloats());
       for (int64_t line = line_begin_; line < line_end_; ++line) {
         const int64_t pixel = (image(line) * s.out_rows + row(line)) * s.out_columns + piece_.column_begin;
-        const float* from = op_.dy_ + pixel * s.out_channels + portion_.group * s.group_out_channels();
+        const float* from = op_.dy_ + pixel * s.out_channels + portion_.group * s.group_out_channels() + column;
         float* to = gradient_.data() + (line - line_begin_) * width_ * block_columns;
         for (int64_t i = 0; i < width_; i += kPackPixels) {
-          for (int64_t panel = portion_.panel_begin; panel < portion_.panel_end; ++panel) {
-            const int64_t column = panel * block_columns;
-            op_.kernels_.pack(from + i * s.out_channels + column, s.out_channels, 1, std::min(kPackPixels, width_ - i),
-                              std::min(block_columns, s.group_out_channels() - column),
-                              to + (panel - portion_.panel_begin) * PanelFloats() + i * block_columns);
-          }
+          op_.kernels_.pack(from + i * s.out_channels, s.out_channels, 1, std::min(kPackPixels, width_ - i), columns,
+                            to + i * block_columns, PanelFloats());
         }
       }
     }

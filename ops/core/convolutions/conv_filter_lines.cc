@@ -98,10 +98,7 @@ class Lines {
       const float* from = op_.dy_ + (image * s.out_rows + row) * s.out_columns * s.out_channels;
       gradient_ = op_.packs_gradient() ? packed_.data() : from;
       if (!op_.packs_gradient()) return;
-      for (int64_t panel = 0; panel < op_.panels_; ++panel) {
-        op_.kernels_.pack(from + panel * width, s.out_channels, 1, pixels,
-                          std::min(width, s.out_channels - panel * width), packed_.data() + panel * pixels * width);
-      }
+      op_.kernels_.pack(from, s.out_channels, 1, pixels, s.out_channels, packed_.data(), pixels * width);
     }
 
     void SumGradient(int64_t pixels, bool add, float* db) const {

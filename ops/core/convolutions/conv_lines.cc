@@ -115,6 +115,7 @@ class Sliding {
     block.b = packed_ + panel * panel_floats_;
     block.b_tap = panel_at_.data() + taps.begin;
     block.ldb = kernels_.block_columns;
+    block.c_offset = column;
     block.taps = taps.end - taps.begin;
     block.k_end = window_.run();
     block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, out_channels_ - column));
@@ -127,12 +128,10 @@ class Sliding {
     const int64_t blocks = CeilDivide(pixels, kernels_.block_rows);
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t pixel = pixels * i / blocks;
-      float* c[kMaxBlockRows];
       block.rows = static_cast<int>(pixels * (i + 1) / blocks - pixel);
-      for (int r = 0; r < block.rows; ++r) c[r] = all.c[pixel + r] + column;
       block.a = all.a.data() + pixel;
-      block.c = c;
-      block.stream = streams && BeginAtLines(c, block.rows, 0);
+      block.c = all.c.data() + pixel;
+      block.stream = streams && BeginAtLines(block.c, block.rows, column);
       if (block.addend != nullptr) FindRows(epilogue_.addend, block, addend);
       if (block.features != nullptr) FindRows(epilogue_.relu_output, block, features);
       kernels_.indirect(block);
@@ -142,7 +141,7 @@ class Sliding {
   // The rows of a tensor like the output that belong to those of a block. They are fetched while it is computed.
   void FindRows(const float* tensor, const IndirectBlock& block, const float** rows) const {
     for (int r = 0; r < block.rows; ++r) {
-      rows[r] = tensor + (block.c[r] - y_);
+      rows[r] = tensor + (block.c[r] + block.c_offset - y_);
       for (int column = 0; column < block.columns; column += kCacheLineFloats) __builtin_prefetch(rows[r] + column);
     }
   }
@@ -224,7 +223,7 @@ void LinesForward(const ConvShape& shape, const float* x, const float* w, float*
   Scratch packed(panels * depth * width);
   ForFloats(panels * depth * width, parallel)(panels, [&](int64_t panel) {
     kernels.pack(w + panel * width, channels, 1, depth, std::min(width, channels - panel * width),
-                 packed.data() + panel * depth * width);
+                 packed.data() + panel * depth * width, depth * width);
   });
   Sliding(window, channels, x, packed.data(), y, places, kernels, epilogue).Run(parallel);
 }
@@ -242,7 +241,7 @@ void PackPhase(const ConvShape& shape, const GradientPhase& phase, const float* 
     const int64_t column = phase.columns.last - position % phase.columns.count * shape.stride_columns;
     const int64_t channel = (row * shape.kernel_columns + column) * shape.in_channels + panel * width;
     kernels.pack(w + channel * shape.out_channels, 1, shape.out_channels, shape.out_channels,
-                 std::min(width, shape.in_channels - panel * width), packed + index * tap_floats);
+                 std::min(width, shape.in_channels - panel * width), packed + index * tap_floats, tap_floats);
   });
 }
 

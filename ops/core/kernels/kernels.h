@@ -277,8 +277,9 @@ struct Kernels {
                     int64_t ldt);
   void (*depthwise)(const DepthwiseBlock& block);
   void (*depthwise_gradient)(const DepthwiseGradientBlock& block);
-  // panel[k][block_columns] = b[k * k_stride + n * n_stride], zero from `columns` on.
-  void (*pack)(const float* b, int64_t k_stride, int64_t n_stride, int64_t depth, int64_t columns, float* panel);
+  // Panels `panel_floats` apart: panel[k][block_columns] = b[k * k_stride + n * n_stride], zero from `columns` on.
+  void (*pack)(const float* b, int64_t k_stride, int64_t n_stride, int64_t depth, int64_t columns, float* panel,
+               int64_t panel_floats);
   // to[pixel][block_rows] = from[pixel * stride + row] for row < rows <= block_rows; the rest is undefined.
   void (*pack_rows)(const float* from, int64_t stride, int64_t pixels, int64_t rows, float* to);
   void (*half_to_float)(const uint16_t* from, float* to, int64_t count);

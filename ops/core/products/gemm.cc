@@ -168,13 +168,15 @@ struct Channels {
   int64_t begin, end;
 };
 
-void PackPanel(const GemmProblem& problem, const Kernels& kernels, int64_t panel, const Channels& k, float* to) {
+// Packs panels from `panel` on, `panel_floats` apart.
+void PackPanels(const GemmProblem& problem, const Kernels& kernels, int64_t panel, int64_t panels, const Channels& k,
+                float* to, int64_t panel_floats) {
   const Weights& w = problem.weights;
   const int64_t column = panel * kernels.block_columns;
-  const int64_t columns = std::min<int64_t>(kernels.block_columns, problem.columns - column);
+  const int64_t columns = std::min<int64_t>(panels * kernels.block_columns, problem.columns - column);
   for (const int64_t at : w.tap_at) {
     const float* from = w.data + at + k.begin * w.k_stride + column * w.n_stride;
-    kernels.pack(from, w.k_stride, w.n_stride, k.end - k.begin, columns, to);
+    kernels.pack(from, w.k_stride, w.n_stride, k.end - k.begin, columns, to, panel_floats);
     to += (k.end - k.begin) * kernels.block_columns;
   }
 }
@@ -291,15 +293,16 @@ class Item {
     return longest;
   }
 
-  // The address of a panel, as if all its channels were there; `local` is where to pack some if nobody has.
-  const float* Panel(int64_t panel, const Channels& channels, float* local) {
+  // The address of the first of so many panels, as if all its channels were there; `local` is where to pack some,
+  // PanelFloats() apart, if nobody has.
+  const float* Panels(int64_t first, int64_t panels, const Channels& channels, float* local) {
     switch (blocking_.packing) {
       case Packing::kDirect:
-        return problem_.weights.data + panel * kernels_.block_columns;
+        return problem_.weights.data + first * kernels_.block_columns;
       case Packing::kShared:
-        return blocking_.shared.data() + panel * PanelFloats();
+        return blocking_.shared.data() + first * PanelFloats();
       case Packing::kLocal:
-        PackPanel(problem_, kernels_, panel, channels, local);
+        PackPanels(problem_, kernels_, first, panels, channels, local, PanelFloats());
         return local - channels.begin * kernels_.block_columns;
     }
     return nullptr;
@@ -328,16 +331,14 @@ class Item {
   void RunRowsOuter(int64_t panel, int64_t panels) {
     const bool local = blocking_.packing == Packing::kLocal;
     Scratch packed(local ? panels * PanelFloats() : 0);
-    std::vector<const float*> address(panels);
-    for (int64_t p = 0; p < panels; ++p) {
-      address[p] = Panel(panel + p, {0, problem_.run}, packed.data() + (local ? p * PanelFloats() : 0));
-    }
+    const float* first = Panels(panel, panels, {0, problem_.run}, packed.data());
+    const int64_t step = blocking_.packing == Packing::kDirect ? kernels_.block_columns : PanelFloats();
     const std::vector<Stage> stages = Stages();
     const Scratch rows(PacksRows() ? LongestStage(stages) * kernels_.block_rows : 0);
     for (const Stage& stage : stages) {
       for (int64_t i = 0; i < blocks_; ++i) {
         const float* block_rows = Rows(i, stage.channels, rows.data());
-        for (int64_t p = 0; p < panels; ++p) AddStage(i, panel + p, stage, block_rows, address[p]);
+        for (int64_t p = 0; p < panels; ++p) AddStage(i, panel + p, stage, block_rows, first + p * step);
       }
     }
   }
@@ -353,7 +354,7 @@ class Item {
         block_rows[i] = Rows(i, stage.channels, rows.data() + (PacksRows() ? i * row_floats : 0));
       }
       for (int64_t p = panel; p < panel + panels; ++p) {
-        const float* b = Panel(p, stage.channels, packed.data());
+        const float* b = Panels(p, 1, stage.channels, packed.data());
         for (int64_t i = 0; i < blocks_; ++i) AddStage(i, p, stage, block_rows[i], b);
       }
     }
@@ -568,7 +569,7 @@ void PackShared(const std::vector<GemmProblem>& problems, std::vector<Blocking>*
     const Blocking& b = (*blockings)[i];
     const int64_t panel = index - b.first_panel;
     const int64_t floats = Depth(problems[i]) * kernels.block_columns;
-    PackPanel(problems[i], kernels, panel, {0, problems[i].run}, b.shared.data() + panel * floats);
+    PackPanels(problems[i], kernels, panel, 1, {0, problems[i].run}, b.shared.data() + panel * floats, floats);
   });
 }
 

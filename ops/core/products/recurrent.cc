@@ -18,10 +18,7 @@ class Panels {
   Panels(const float* b, int64_t k_stride, int64_t n_stride, int64_t depth, int64_t columns, const Kernels& kernels)
       : kernels_(kernels), depth_(depth), columns_(columns), width_(kernels.block_columns) {
     data_.Reserve(CeilDivide(columns, width_) * depth * width_);
-    for (int64_t n = 0; n < columns; n += width_) {
-      kernels.pack(b + n * n_stride, k_stride, n_stride, depth, std::min(width_, columns - n),
-                   data_.data() + n * depth);
-    }
+    kernels.pack(b, k_stride, n_stride, depth, columns, data_.data(), depth * width_);
   }
 
   // c = a * weights, whose rows have no gaps.
