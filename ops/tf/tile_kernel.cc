@@ -1,6 +1,7 @@
 #include "tile_kernel.h"
 
 #include <immintrin.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,15 +21,17 @@ using tensorflow::Tensor;
 
 constexpr int kSpins = 2000;
 
-// Items are dealt by a counter. A thread that comes when all are dealt finds nothing to do, so nobody waits for a
-// pool that is busy with other ops.
+// Items are dealt by a counter, to every other core from the last one on: where ops after one another have as many
+// items, a core finds in its cache what it wrote there. A thread that comes when all are dealt finds nothing to do, so
+// nobody waits for a pool that is busy with other ops.
 class Deal {
  public:
-  Deal(int64_t items, const std::function<void(int64_t)>& work) : items_(items), work_(&work) {}
+  Deal(int64_t items, const std::function<void(int64_t)>& work) : items_(items), work_(&work), end_(items) {}
 
   void Work() {
-    for (int64_t item = next_.fetch_add(1); item < items_; item = next_.fetch_add(1)) {
-      (*work_)(item);
+    const bool from_end = sched_getcpu() % 2 == 1;
+    while (dealt_.fetch_add(1) < items_) {
+      (*work_)(from_end ? end_.fetch_sub(1) - 1 : begin_.fetch_add(1));
       if (done_.fetch_add(1) + 1 == items_) {
         std::lock_guard<std::mutex> lock(mutex_);
         finished_.notify_all();
@@ -45,7 +48,9 @@ class Deal {
  private:
   const int64_t items_;
   const std::function<void(int64_t)>* work_;
-  std::atomic<int64_t> next_{0};
+  std::atomic<int64_t> dealt_{0};
+  std::atomic<int64_t> begin_{0};  // Items that are left begin here.
+  std::atomic<int64_t> end_;
   std::atomic<int64_t> done_{0};
   std::mutex mutex_;
   std::condition_variable finished_;
