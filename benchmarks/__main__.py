@@ -9,6 +9,8 @@ import os
 import sys
 from pathlib import Path
 
+from benchmarks import avx2_alone
+
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The options of the command line."""
@@ -51,6 +53,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     poplar = tasks.add_parser("poplar", help="vertices a second of C++ programs for Poplar")
     others = (loops, mcmc, compiler, aliases, distributed, poplar)
+    for task in (fit, ops, keras, kinds, parts):
+        task.add_argument("--avx2", action="store_true", help="as on a processor without AVX-512")
     for task in (fit, ops, keras, kinds, kerases, parts, *others):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
@@ -76,6 +80,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Runs a benchmark, prints and writes its result; returns the exit code."""
     options = parse(arguments)
+    if getattr(options, "avx2", False) and not avx2_alone.is_limited():
+        avx2_alone.restart(sys.argv[1:] if arguments is None else arguments)
     # Each task imports what it measures, which takes seconds.
     if options.task == "document":
         from benchmarks import document

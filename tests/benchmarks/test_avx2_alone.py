@@ -1,0 +1,61 @@
+"""Benchmarks as on a processor with AVX2 and nothing beyond it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import avx2_alone
+from benchmarks.__main__ import parse
+from ops.toolchain import BuildError
+
+FEATURES = (
+    "from numpy._core._multiarray_umath import __cpu_features__ as features;"
+    "print(features['AVX2'], features['AVX512F'])"
+)
+
+
+def test_a_limited_process_and_its_children_find_avx2_and_no_more() -> None:
+    try:
+        library = avx2_alone.library()
+    except (avx2_alone.CannotLimitError, BuildError) as reason:
+        pytest.skip(str(reason))
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {FEATURES!r}])"
+    for code in (FEATURES, child):
+        result = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {avx2_alone.PRELOAD: str(library)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert result.stdout.split() == ["True", "False"]
+
+
+def test_a_crash_of_a_limited_process_still_ends_it() -> None:
+    try:
+        library = avx2_alone.library()
+    except (avx2_alone.CannotLimitError, BuildError) as reason:
+        pytest.skip(str(reason))
+    result = subprocess.run(
+        [sys.executable, "-c", "import ctypes; ctypes.string_at(0)"],
+        env=os.environ | {avx2_alone.PRELOAD: str(library)},
+        capture_output=True,
+        check=False,
+    )
+    assert result.returncode == -11
+
+
+def test_a_processor_that_cannot_be_limited_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avx2_alone, "_PROBE", "raise SystemExit(1)")
+    with pytest.raises(avx2_alone.CannotLimitError, match="another machine"):
+        avx2_alone.library()
+
+
+def test_the_option_is_that_of_benchmarks_of_training_and_of_ops() -> None:
+    assert parse(["kinds", "--avx2"]).avx2
+    assert not parse(["ops"]).avx2
+    assert not avx2_alone.is_limited()
