@@ -121,6 +121,35 @@ TEST(MatMulOfRowsThatAdjoinHasTheBitsOfOthers) {
   }
 }
 
+// The kernel updates weights by sums of one piece; else they are updated by the sums once these are whole.
+TEST(MatMulUpdatesWeightsByItsSums) {
+  const float rate = 0.3f;
+  const Case cases[] = {{1, 13, 33, 17, true, false},   {1, 100, 98, 64, true, false},   {1, 7, 5, 64, true, false},
+                        {1, 40, 141, 600, true, false}, {1, 24, 330, 2500, true, false}, {1, 13, 33, 17, false, false},
+                        {1, 30, 40, 1200, false, true}};
+  for (const Kernels* kernels : KernelTables()) {
+    for (const Case& c : cases) {
+      const Context context(ToText(c, *kernels));
+      const MatMulShape shape = ShapeOf(c);
+      const auto a = Numbers(c.rows * c.depth, 5), b = Numbers(c.depth * c.columns, 6);
+      const auto weights = Numbers(c.rows * c.columns, 7);
+      MatMulPlan plan;
+      plan.reduction = (c.depth + 299) / 300;
+      auto wanted = Product(shape, plan, {}, a, b, *kernels);
+      for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = weights[i] - wanted[i] * rate;
+      for (const int threads : {1, 3}) {
+        std::vector<float> updated(weights.size(), NAN), in_place = weights;
+        MatMul(shape, plan, {}, a.data(), b.data(), updated.data(), *kernels, ThreadedParallel(threads),
+               {weights.data(), updated.data(), rate});
+        CHECK_SAME(updated, wanted);
+        MatMul(shape, plan, {}, a.data(), b.data(), in_place.data(), *kernels, ThreadedParallel(threads),
+               {in_place.data(), in_place.data(), rate});
+        CHECK_SAME(in_place, wanted);
+      }
+    }
+  }
+}
+
 // Results of 8 MiB are written past the caches if their rows begin at lines of the cache, else through them.
 TEST(MatMulOfManyResultsHasTheBitsOfItsWritesThroughCaches) {
   for (const Kernels* kernels : KernelTables()) {
