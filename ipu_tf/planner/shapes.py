@@ -38,6 +38,3 @@ __all__ = [
 ]
 
 OpShape: TypeAlias = MatMulShape | ConvShape
-
-SHAPE_TYPES: tuple[type[PlannedShape], ...] = (MatMulShape, ConvShape)
-"""The types of shapes; all of them answer what `PlannedShape` asks."""
