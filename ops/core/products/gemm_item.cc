@@ -98,9 +98,9 @@ class Item {
     has_outside_ = false;
     problem_.source->Fill(row, rows_, space_.a.data(), rows_, space_.c.data());
     const WeightUpdate& update = problem_.update;
-    space_.updated.clear();
-    for (const float* c : space_.c) {
-      if (update.weights != nullptr) space_.updated.push_back(update.weights + (c - update.outputs));
+    space_.updated.resize(update.weights == nullptr ? 0 : rows_);
+    for (size_t r = 0; r < space_.updated.size(); ++r) {
+      space_.updated[r] = update.weights + (space_.c[r] - update.outputs);
     }
     streams_ = may_stream_ && BeginAtLines(space_.c.data(), rows_, problem_.column_offset);
     for (int64_t tap = 0; tap < taps; ++tap) {
