@@ -15,7 +15,7 @@ from pathlib import Path
 from ops.toolchain import find_compiler
 
 SOURCE = Path(__file__).with_suffix(".cc")
-FOLDER = SOURCE.parents[1] / "build" / "benchmarks"
+LIBRARY = SOURCE.parents[1] / "build" / "benchmarks" / "avx2_alone.so"
 PRELOAD = "LD_PRELOAD"
 _PROBE = "import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(158, 0x1012, 1) != 0)"
 """Asks Linux to let CPUID run (arch_prctl, ARCH_SET_CPUID), which fails where it cannot fault."""
@@ -37,17 +37,16 @@ def library() -> Path:
             "This processor, or its hypervisor, does not let CPUID fault (no `cpuid_fault` in "
             "/proc/cpuinfo), so processes cannot be limited to AVX2 here. Use another machine."
         )
-    path = FOLDER / "avx2_alone.so"
-    if not path.exists() or path.stat().st_mtime < SOURCE.stat().st_mtime:
-        FOLDER.mkdir(parents=True, exist_ok=True)
+    if not LIBRARY.exists() or LIBRARY.stat().st_mtime < SOURCE.stat().st_mtime:
+        LIBRARY.parent.mkdir(parents=True, exist_ok=True)
         command = [find_compiler()[0], "-std=c++17", "-O1", "-shared", "-fPIC", str(SOURCE)]
-        subprocess.run([*command, "-o", str(path)], check=True)
-    return path
+        subprocess.run([*command, "-o", str(LIBRARY)], check=True)
+    return LIBRARY
 
 
 def is_limited() -> bool:
     """Whether this process runs with the library."""
-    return os.environ.get(PRELOAD) == str(FOLDER / "avx2_alone.so")
+    return os.environ.get(PRELOAD) == str(LIBRARY)
 
 
 def restart(arguments: Sequence[str]) -> None:

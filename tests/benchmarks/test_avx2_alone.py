@@ -18,16 +18,21 @@ FEATURES = (
 )
 
 
-def test_a_limited_process_and_its_children_find_avx2_and_no_more() -> None:
+@pytest.fixture
+def limited() -> dict[str, str]:
+    """The environment of processes that are limited to AVX2."""
     try:
-        library = avx2_alone.library()
+        return os.environ | {avx2_alone.PRELOAD: str(avx2_alone.library())}
     except (avx2_alone.CannotLimitError, BuildError) as reason:
         pytest.skip(str(reason))
+
+
+def test_a_limited_process_and_its_children_find_avx2_and_no_more(limited: dict[str, str]) -> None:
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {FEATURES!r}])"
     for code in (FEATURES, child):
         result = subprocess.run(
             [sys.executable, "-c", code],
-            env=os.environ | {avx2_alone.PRELOAD: str(library)},
+            env=limited,
             capture_output=True,
             text=True,
             check=True,
@@ -35,14 +40,10 @@ def test_a_limited_process_and_its_children_find_avx2_and_no_more() -> None:
         assert result.stdout.split() == ["True", "False"]
 
 
-def test_a_crash_of_a_limited_process_still_ends_it() -> None:
-    try:
-        library = avx2_alone.library()
-    except (avx2_alone.CannotLimitError, BuildError) as reason:
-        pytest.skip(str(reason))
+def test_a_crash_of_a_limited_process_still_ends_it(limited: dict[str, str]) -> None:
     result = subprocess.run(
         [sys.executable, "-c", "import ctypes; ctypes.string_at(0)"],
-        env=os.environ | {avx2_alone.PRELOAD: str(library)},
+        env=limited,
         capture_output=True,
         check=False,
     )

@@ -56,6 +56,12 @@ struct Workspace {
   std::vector<int64_t> packed_taps;
 };
 
+// The sums of a block that are not kept in its results.
+struct BlockSums {
+  float values[kMaxBlockRows * kMaxBlockColumns];
+  float* rows[kMaxBlockRows];
+};
+
 class Item {
  public:
   Item(const GemmProblem& problem, const Blocking& blocking, const Kernels& kernels, const float* zeros)
@@ -244,18 +250,12 @@ class Item {
   // Adds the pieces of a stage; then `bias` is null if it is added, too.
   void AddIndirect(const RowBlock& rows, int64_t column, int columns, const Stage& stage, const float* b,
                    const float** bias) {
-    float sums[kMaxBlockRows * kMaxBlockColumns], *sum_rows[kMaxBlockRows];
+    BlockSums sums;
     const bool updates = problem_.update.weights != nullptr, outside = AnyOutside(rows);
     IndirectBlock block;  // Its fields are all set below: clearing it first takes a tenth of a product of short rows.
     block.a_tap_stride = rows_;
     block.b = b;
-    block.ldb = ldb_;
-    block.c = updates ? PlaceSums(sums, rows.rows, sum_rows) : space_.c.data() + rows.first;
-    block.c_offset = updates ? 0 : problem_.column_offset + column;
-    block.rows = rows.rows;
-    block.columns = columns;
-    block.rounding = problem_.rounding;
-    block.stream = streams_ && columns == kernels_.block_columns;
+    Describe(rows, column, columns, updates ? &sums : nullptr, &block);
     const int64_t* offsets = outside ? nullptr : offsets_;
     for (size_t i = stage.begin; i < stage.end; ++i) {
       const ReductionPart& part = pieces_[i].part;
@@ -277,14 +277,14 @@ class Item {
         kernels_.indirect(block);
       }
     }
-    if (updates) Update(sums, rows, column, columns);
+    if (updates) Update(sums.values, rows, column, columns);
   }
 
   // Adds the pieces of a stage, whose rows adjoin. The kernel updates weights by sums of one piece; by those of
   // several, they are updated once the sums are whole.
   void AddTransposed(const RowBlock& rows, int64_t column, int columns, const Stage& stage, const float* packed_rows,
                      const float* b) {
-    float sums[kMaxBlockRows * kMaxBlockColumns], *sum_rows[kMaxBlockRows];
+    BlockSums sums;
     const bool updates = problem_.update.weights != nullptr;
     const bool updates_sums = updates && (pieces_.size() > 1 || problem_.rounding.grain > 0);
     TransposedRun run;
@@ -292,13 +292,7 @@ class Item {
     block.runs = &run;
     block.run_count = 1;
     block.a_step = packed_rows == nullptr ? problem_.transposed_step : kernels_.block_rows;
-    block.ldb = ldb_;
-    block.c = updates_sums ? PlaceSums(sums, rows.rows, sum_rows) : space_.c.data() + rows.first;
-    block.c_offset = updates_sums ? 0 : problem_.column_offset + column;
-    block.rows = rows.rows;
-    block.columns = columns;
-    block.rounding = problem_.rounding;
-    block.stream = streams_ && columns == kernels_.block_columns;
+    Describe(rows, column, columns, updates_sums ? &sums : nullptr, &block);
     if (updates && !updates_sums) block.weights = space_.updated.data() + rows.first;
     block.rate = problem_.update.rate;
     const float* a = packed_rows == nullptr ? space_.a[rows.first] : packed_rows;
@@ -310,13 +304,25 @@ class Item {
       block.add = pieces_[i].add;
       kernels_.transposed(block);
     }
-    if (updates_sums) Update(sums, rows, column, columns);
+    if (updates_sums) Update(sums.values, rows, column, columns);
   }
 
-  // Returns `c` with the places of rows of `sums`.
-  static float* const* PlaceSums(float* sums, int rows, float** c) {
-    for (int r = 0; r < rows; ++r) c[r] = sums + r * kMaxBlockColumns;
-    return c;
+  // Sets what blocks of both kernels have: their extent, and where the sums go, to the results if `sums` is nullptr.
+  template <typename Block>
+  void Describe(const RowBlock& rows, int64_t column, int columns, BlockSums* sums, Block* block) const {
+    block->ldb = ldb_;
+    block->rows = rows.rows;
+    block->columns = columns;
+    block->rounding = problem_.rounding;
+    block->stream = streams_ && columns == kernels_.block_columns;
+    if (sums == nullptr) {
+      block->c = space_.c.data() + rows.first;
+      block->c_offset = problem_.column_offset + column;
+      return;
+    }
+    for (int r = 0; r < rows.rows; ++r) sums->rows[r] = sums->values + r * kMaxBlockColumns;
+    block->c = sums->rows;
+    block->c_offset = 0;
   }
 
   bool AnyOutside(const RowBlock& block) const {
