@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from benchmarks import avx2_alone
+from benchmarks.errors import BenchmarkError
+from ops.toolchain import BuildError
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -79,6 +81,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a benchmark, prints and writes its result; returns the exit code."""
+    try:
+        return _run(arguments)
+    except (BenchmarkError, BuildError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(arguments: list[str] | None) -> int:
     options = parse(arguments)
     if getattr(options, "avx2", False) and not avx2_alone.is_limited():
         avx2_alone.restart(sys.argv[1:] if arguments is None else arguments)

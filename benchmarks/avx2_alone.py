@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.errors import CannotLimitError
 from ops.toolchain import find_compiler
 
 SOURCE = Path(__file__).with_suffix(".cc")
@@ -19,10 +20,6 @@ LIBRARY = SOURCE.parents[1] / "build" / "benchmarks" / "avx2_alone.so"
 PRELOAD = "LD_PRELOAD"
 _PROBE = "import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(158, 0x1012, 1) != 0)"
 """Asks Linux to let CPUID run (arch_prctl, ARCH_SET_CPUID), which fails where it cannot fault."""
-
-
-class CannotLimitError(Exception):
-    """This processor, or its hypervisor, does not let CPUID fault."""
 
 
 def library() -> Path:
@@ -46,7 +43,7 @@ def library() -> Path:
 
 def is_limited() -> bool:
     """Whether this process runs with the library."""
-    return os.environ.get(PRELOAD) == str(LIBRARY)
+    return str(LIBRARY) in _preloaded()
 
 
 def restart(arguments: Sequence[str]) -> None:
@@ -57,4 +54,19 @@ def restart(arguments: Sequence[str]) -> None:
         CannotLimitError: The processor cannot be limited.
     """
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    os.execve(sys.executable, command, os.environ | {PRELOAD: str(library())})
+    os.execve(sys.executable, command, limited_environment())
+
+
+def limited_environment() -> dict[str, str]:
+    """The environment of this process with the library before those that it preloads.
+
+    Raises:
+        BuildError: There is no compiler.
+        CannotLimitError: The processor cannot be limited.
+    """
+    return os.environ | {PRELOAD: ":".join([str(library()), *_preloaded()])}
+
+
+def _preloaded() -> list[str]:
+    """The libraries that this process preloads. Spaces, too, may part them (ld.so(8))."""
+    return os.environ.get(PRELOAD, "").replace(":", " ").split()

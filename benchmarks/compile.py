@@ -16,16 +16,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.errors import WorkerError
 from benchmarks.summary import OtherLoad, facts, significant, spread
 
 NETWORKS = ("resnet50", "cifar10")
 SCALESIM_WORKER = Path(__file__).with_name("scalesim_worker.py")
 
 Measurement = dict[str, Any]
-
-
-class WorkerError(Exception):
-    """A measurement failed."""
 
 
 def measure(task: str) -> Measurement:

@@ -27,7 +27,7 @@ def measure(rounds: int) -> dict[str, Any]:
     A network is within bounds if its median is at most 1.5 times stock's, or two seconds above it.
 
     Raises:
-        benchmarks.compile.WorkerError: A side does not train.
+        WorkerError: A side does not train.
     """
     networks = {}
     for network in NETWORKS:

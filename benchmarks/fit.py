@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from benchmarks.errors import WorkerError
 from benchmarks.summary import OtherLoad, facts, significant, spread
 
 ENGINES = ("stock", "ipu_tf")
@@ -28,10 +29,6 @@ TRIAL_ROUNDS = 3
 TRIAL_STEPS = 50
 
 Settings = dict[str, Any]
-
-
-class WorkerError(Exception):
-    """A worker answered that it failed, or ended."""
 
 
 class Worker:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks import first_step
-from benchmarks.fit import Settings, Worker, WorkerError, fastest
-from benchmarks.summary import OtherLoad, facts, significant, spread
+from benchmarks.errors import WorkerError
+from benchmarks.fit import Settings, Worker, fastest
+from benchmarks.summary import OtherLoad, containing, facts, significant, spread
 
 TRIAL_ROUNDS = 2
 
@@ -142,13 +143,15 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measures all cases, or those asked for, and returns the result as plain data.
 
     Raises:
+        BenchmarkError: No case has such a name.
         WorkerError: A side does not train.
     """
     common, load = facts(), OtherLoad()
-    results = [measure(case, options.rounds) for case in CASES if options.only in case.name]
-    if options.only in "memory":
+    chosen = containing(options.only, [*(case.name for case in CASES), "memory", "first_step"])
+    results = [measure(case, options.rounds) for case in CASES if case.name in chosen]
+    if "memory" in chosen:
         results.append(replica_memory())
-    if options.only in "first_step":
+    if "first_step" in chosen:
         results.append(first_step.measure(min(options.rounds, FIRST_STEP_ROUNDS)))
     return {
         "benchmark": "keras",

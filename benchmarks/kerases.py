@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.fit import Settings
 from benchmarks.kinds import start
-from benchmarks.summary import OtherLoad, facts, significant, spread
+from benchmarks.summary import OtherLoad, containing, facts, significant, spread
 
 SIDES = ("3", "2")
 SETTINGS: Settings = {"steps_per_execution": 10, "jit_compile": False}
@@ -62,10 +62,11 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measures all networks, or those asked for, and returns the result as plain data.
 
     Raises:
+        BenchmarkError: No network has such a name.
         WorkerError: A side does not train.
     """
     common, load = facts(), OtherLoad()
-    results = [measure(name, options) for name in NETWORKS if options.only in name]
+    results = [measure(name, options) for name in containing(options.only, NETWORKS)]
     return {
         "benchmark": "kerases",
         "what": "samples/s of models of Keras 2 / of Keras 3 in fit on the IPU, on the host",

@@ -17,7 +17,14 @@ from typing import Any
 
 from benchmarks.fit import Settings, Worker, fastest
 from benchmarks.keras import trial
-from benchmarks.summary import OtherLoad, facts, geometric_mean, significant, spread
+from benchmarks.summary import (
+    OtherLoad,
+    containing,
+    facts,
+    geometric_mean,
+    significant,
+    spread,
+)
 
 ENGINES = ("stock", "ipu_tf")
 SETTINGS: tuple[Settings, ...] = tuple(
@@ -194,11 +201,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measures all networks, or those asked for, and returns the result as plain data.
 
     Raises:
+        BenchmarkError: No network has such a name.
         WorkerError: A side does not train.
     """
     common, load = facts(), OtherLoad()
     names = BIG_WANTED if options.big else WANTED
-    results = [measure(name, options) for name in names if options.only in name]
+    results = [measure(name, options) for name in containing(options.only, names)]
     return {
         "benchmark": "kinds_big" if options.big else "kinds",
         "what": "samples/s of ipu_tf / samples/s of stock Keras in fit, measured on the host",

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import ipu_tf.ops
 from benchmarks.shapes import LAYERS, Layer
-from benchmarks.summary import OtherLoad, facts, geometric_mean, significant, spread
+from benchmarks.summary import OtherLoad, containing, facts, geometric_mean, significant, spread
 
 PASSES = ("forward", "input_gradient", "weight_gradient")
 # A round runs the op for about this long, so the call of the graph does not matter.
@@ -133,22 +133,17 @@ def layers_named(part: str) -> list[Layer]:
     """The layers with `part` in their name.
 
     Raises:
-        ValueError: There are none.
+        BenchmarkError: There are none.
     """
-    layers = [layer for layer in LAYERS if part in layer.name]
-    if not layers:
-        raise ValueError(
-            f"No layer's name contains {part!r}. "
-            f"The layers: {', '.join(layer.name for layer in LAYERS)}"
-        )
-    return layers
+    names = containing(part, [layer.name for layer in LAYERS])
+    return [layer for layer in LAYERS if layer.name in names]
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measures every chosen layer and pass and returns the result as plain data.
 
     Raises:
-        ValueError: No layer's name contains `options.only`.
+        BenchmarkError: No layer's name contains `options.only`.
     """
     layers = layers_named(options.only)
     common, load = facts(), OtherLoad()

@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measures every chosen layer and pass and returns the result as plain data.
 
     Raises:
-        ValueError: No layer's name contains `options.only`.
+        BenchmarkError: No layer's name contains `options.only`.
         WorkerError: An op does not run.
     """
     layers, threads = layers_named(options.only), sorted(set(options.threads))

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.fit import Settings
 from benchmarks.kinds import start
-from benchmarks.summary import OtherLoad, facts, significant, spread
+from benchmarks.summary import OtherLoad, containing, facts, significant, spread
 
 SETTINGS: Settings = {"updates_per_execution": 10}
 
@@ -92,10 +92,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measures all networks, or those asked for, and returns the result as plain data.
 
     Raises:
+        BenchmarkError: No network has such a name.
         WorkerError: A side does not train.
     """
     common, load = facts(), OtherLoad()
-    results = [measure(case, options) for case in CASES if options.only in case.network]
+    networks = containing(options.only, [case.network for case in CASES])
+    results = [measure(case, options) for case in CASES if case.network in networks]
     return {
         "benchmark": "parts",
         "what": "host time of the other side / of the one, of updates in fit",

@@ -8,9 +8,11 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from benchmarks.errors import BenchmarkError
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
@@ -23,6 +25,19 @@ def spread(values: Sequence[float]) -> dict[str, float]:
         raise ValueError("A spread needs at least one value. Received: none.")
     figures = {"median": statistics.median(values), "min": min(values), "max": max(values)}
     return {name: significant(value) for name, value in figures.items()}
+
+
+def containing(part: str, names: Iterable[str]) -> list[str]:
+    """The names of measurements with `part` in them, as `--only` asks for.
+
+    Raises:
+        BenchmarkError: There are none.
+    """
+    every = list(dict.fromkeys(names))
+    chosen = [name for name in every if part in name]
+    if not chosen:
+        raise BenchmarkError(f"--only: no name contains {part!r}. The names: {', '.join(every)}.")
+    return chosen
 
 
 def geometric_mean(values: Sequence[float]) -> float:

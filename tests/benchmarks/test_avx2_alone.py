@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from benchmarks import avx2_alone
-from benchmarks.__main__ import parse
+from benchmarks.__main__ import main, parse
+from benchmarks.errors import CannotLimitError
 from ops.toolchain import BuildError
 
 FEATURES = (
@@ -22,8 +24,8 @@ FEATURES = (
 def limited() -> dict[str, str]:
     """The environment of processes that are limited to AVX2."""
     try:
-        return os.environ | {avx2_alone.PRELOAD: str(avx2_alone.library())}
-    except (avx2_alone.CannotLimitError, BuildError) as reason:
+        return avx2_alone.limited_environment()
+    except (CannotLimitError, BuildError) as reason:
         pytest.skip(str(reason))
 
 
@@ -50,10 +52,25 @@ def test_a_crash_of_a_limited_process_still_ends_it(limited: dict[str, str]) -> 
     assert result.returncode == -11
 
 
-def test_a_processor_that_cannot_be_limited_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_that_cannot_be_limited_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(avx2_alone, "_PROBE", "raise SystemExit(1)")
-    with pytest.raises(avx2_alone.CannotLimitError, match="another machine"):
-        avx2_alone.library()
+    assert main(["ops", "--avx2"]) == 1
+    assert "another machine" in capsys.readouterr().err
+
+
+def test_libraries_that_a_process_preloads_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    library = tmp_path / "limit.so"
+    monkeypatch.setattr(avx2_alone, "LIBRARY", library)
+    monkeypatch.setattr(avx2_alone, "library", lambda: library)
+    monkeypatch.setenv("LD_PRELOAD", "one.so two.so")
+    assert not avx2_alone.is_limited()
+    monkeypatch.setenv("LD_PRELOAD", avx2_alone.limited_environment()["LD_PRELOAD"])
+    assert os.environ["LD_PRELOAD"] == f"{library}:one.so:two.so"
+    assert avx2_alone.is_limited()
 
 
 def test_the_option_is_that_of_benchmarks_of_training_and_of_ops() -> None:

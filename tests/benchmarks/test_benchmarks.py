@@ -1,6 +1,5 @@
 """The benchmarks: statistics, shapes, command line and one small measurement."""
 
-import argparse
 import json
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import tensorflow as tf
 
 from benchmarks import __main__ as command
 from benchmarks import fit, ops, summary
+from benchmarks.errors import WorkerError
 from benchmarks.shapes import LAYERS, Layer
 
 
@@ -79,10 +79,19 @@ def test_measurement_has_times_and_ratios():
     assert 0.0 < result["ratio"]["min"] <= result["ratio"]["median"] <= result["ratio"]["max"]
 
 
-def test_unknown_layer_lists_the_layers():
-    options = argparse.Namespace(only="vgg", rounds=1)
-    with pytest.raises(ValueError, match=r"'vgg'\. The layers: cifar10/conv 3->32 same"):
-        ops.run(options)
+@pytest.mark.parametrize(
+    ("task", "first"),
+    [
+        ("ops", "cifar10/conv 3->32 same"),
+        ("keras", "mlp, cifar10"),
+        ("kinds", "mlp, cnn"),
+        ("kerases", "mlp, cnn, lstm."),
+        ("parts", "mlp, cnn, cifar10."),
+    ],
+)
+def test_an_unknown_name_lists_the_names(task, first, capsys):
+    assert command.main([task, "--only", "vgg"]) == 1
+    assert f"no name contains 'vgg'. The names: {first}" in capsys.readouterr().err
 
 
 def test_command_prints_and_writes_the_result(monkeypatch, tmp_path, capsys):
@@ -113,7 +122,7 @@ class FakeWorker:
 
     def images_per_second(self, settings, steps):
         if settings["jit_compile"]:
-            raise fit.WorkerError("no jit here")
+            raise WorkerError("no jit here")
         return 100.0 - abs(settings["steps_per_execution"] - 10)
 
 
@@ -125,7 +134,7 @@ def test_fastest_setting_is_kept_and_failures_are_listed():
 
 
 def test_no_running_setting_is_an_error():
-    with pytest.raises(fit.WorkerError, match="No setting ran. Received: out of luck"):
+    with pytest.raises(WorkerError, match="No setting ran. Received: out of luck"):
         fit.fastest([{"error": "out of luck"}])
 
 
@@ -145,7 +154,7 @@ def test_load_is_read_from_the_system():
 @pytest.mark.parametrize("engine", fit.ENGINES)
 def test_worker_trains_and_names_its_errors(engine):
     with fit.Worker(engine) as worker:
-        with pytest.raises(fit.WorkerError, match=f"The {engine} worker failed: TypeError"):
+        with pytest.raises(WorkerError, match=f"The {engine} worker failed: TypeError"):
             worker.images_per_second({"no_such_setting": 1}, 1)
         settings = {"steps_per_execution": 1, "jit_compile": False}
         assert worker.images_per_second(settings, 2) > 0.0

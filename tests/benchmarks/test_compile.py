@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import compile as benchmark
 from benchmarks import scalesim_worker
+from benchmarks.errors import WorkerError
 
 
 def answers(measured, task):
@@ -77,7 +78,7 @@ def test_some_layers_are_the_smallest(measured, monkeypatch):
 
 
 def test_a_failing_worker_gives_its_reason():
-    with pytest.raises(benchmark.WorkerError, match="failed: .*out of luck"):
+    with pytest.raises(WorkerError, match="failed: .*out of luck"):
         benchmark.json_of([sys.executable, "-c", "raise SystemExit('out of luck')"])
 
 

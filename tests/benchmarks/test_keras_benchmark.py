@@ -8,6 +8,7 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks import first_step, keras_worker
 from benchmarks import keras as benchmark
+from benchmarks.errors import WorkerError
 from ipu_tf import config
 
 
@@ -60,7 +61,7 @@ def test_a_trial_that_fails_names_its_reason():
         engine = "stock"
 
         def images_per_second(self, settings, steps):
-            raise benchmark.WorkerError("no such luck\nin detail")
+            raise WorkerError("no such luck\nin detail")
 
     trial = benchmark.trial(Broken(), {"steps_per_execution": 1}, 10)
     assert trial == {"settings": {"steps_per_execution": 1}, "error": "no such luck"}

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import fit, ops_threads
+from benchmarks.errors import WorkerError
 from benchmarks.shapes import LAYERS
 
 SECONDS = {("tile", 1): 0.04, ("tile", 2): 0.02, ("stock", 1): 0.06, ("stock", 2): 0.04}
@@ -51,7 +52,7 @@ def test_a_worker_runs_both_sides_of_an_op():
             answer = worker.ask(request | {"side": side})
             assert answer["times"] >= 1
             assert 0.0 < answer["seconds"] < 1.0
-        with pytest.raises(fit.WorkerError, match="KeyError: 'gpu'"):
+        with pytest.raises(WorkerError, match="KeyError: 'gpu'"):
             worker.ask(request | {"side": "gpu"})
 
 
