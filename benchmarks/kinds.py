@@ -53,6 +53,8 @@ WANTED = MappingProxyType(
 )
 """The lowest ratio that each network should reach."""
 BIG_WANTED = MappingProxyType({"resnet50": 1.1, "bert_base": 1.1})
+AVX2_WANTED = 1.0
+"""The lowest ratio of any network with `--avx2`."""
 WANTED_MEMORY, BIG_WANTED_MEMORY = 1.2, 1.1
 WANTED_FIRST_STEP = (1.2, 0.5)
 """A first step may take so many times stock's seconds, or so many seconds more."""
@@ -63,7 +65,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
     Args:
         name: Its name in `kinds_networks`.
-        options: The options `optimizer`, `rounds` and `restarts`.
+        options: The options `avx2`, `optimizer`, `rounds` and `restarts`.
 
     Raises:
         WorkerError: A side does not train with any of its settings.
@@ -90,7 +92,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "batch": network.batch,
         "steps_of_a_round": steps,
         "optimizer": optimizer,
-        "wanted": (BIG_WANTED if big else WANTED)[name],
+        "wanted": AVX2_WANTED if options.avx2 else (BIG_WANTED if big else WANTED)[name],
         "trials": trials,
         "settings": settings,
         "products": {"share_of_stock": significant(share), "bound": significant(1 / share)},
@@ -208,7 +210,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     names = BIG_WANTED if options.big else WANTED
     results = [measure(name, options) for name in containing(options.only, names)]
     return {
-        "benchmark": "kinds_big" if options.big else "kinds",
+        "benchmark": "kinds" + "_big" * options.big + "_avx2" * options.avx2,
         "what": "samples/s of ipu_tf / samples/s of stock Keras in fit, measured on the host",
         **common,
         "cores_used_by_others": load.cores(),

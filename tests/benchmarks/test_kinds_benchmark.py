@@ -121,7 +121,7 @@ def test_first_executions_have_the_steps_of_stock(monkeypatch):
 
     monkeypatch.setattr(benchmark, "Worker", StockIsFastestStepByStep)
     monkeypatch.setattr(FakeWorker, "started", ())
-    options = SimpleNamespace(optimizer="own", rounds=2, restarts=3)
+    options = SimpleNamespace(optimizer="own", rounds=2, restarts=3, avx2=False)
     network = benchmark.measure("mlp", options)
     chosen = {engine: each["steps_per_execution"] for engine, each in network["settings"].items()}
     assert chosen == {"stock": 1, "ipu_tf": 10}
@@ -132,18 +132,30 @@ def test_first_executions_have_the_steps_of_stock(monkeypatch):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_both_optimizers_can_be_measured(monkeypatch, optimizer):
     monkeypatch.setattr(benchmark, "Worker", FakeWorker)
-    options = SimpleNamespace(optimizer=optimizer, rounds=1, restarts=1)
+    options = SimpleNamespace(optimizer=optimizer, rounds=1, restarts=1, avx2=False)
     assert benchmark.measure("mlp", options)["optimizer"] == optimizer
 
 
 def test_big_networks_take_one_step_an_execution(monkeypatch):
     monkeypatch.setattr(benchmark, "Worker", FakeWorker)
-    options = SimpleNamespace(optimizer="own", rounds=1, restarts=1, big=True, only="bert")
+    options = SimpleNamespace(
+        optimizer="own", rounds=1, restarts=1, avx2=False, big=True, only="bert"
+    )
     result = benchmark.run(options)
     assert result["benchmark"] == "kinds_big"
     (network,) = result["results"]
     assert network["settings"]["stock"] == {"steps_per_execution": 1, "jit_compile": False}
     assert network["peak_bytes"]["within_bounds"] is True
+
+
+def test_a_network_on_avx2_alone_should_reach_stocks_speed(monkeypatch):
+    monkeypatch.setattr(benchmark, "Worker", FakeWorker)
+    options = SimpleNamespace(
+        optimizer="own", rounds=1, restarts=1, avx2=True, big=False, only="lstm"
+    )
+    result = benchmark.run(options)
+    assert result["benchmark"] == "kinds_avx2"
+    assert result["results"][0]["wanted"] == 1.0
 
 
 def test_a_run_is_short_by_default():
