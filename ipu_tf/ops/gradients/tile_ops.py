@@ -120,66 +120,86 @@ def _unbroadcast(grad: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
     return tf.reduce_sum(grad, axis=stretched, keepdims=True) if stretched else grad
 
 
+def _run(op: Any, kind: str, inputs: list[tf.Tensor], sizes: list[int] | None) -> tf.Tensor:
+    """Runs a pass of the convolution that `op` is a pass of."""
+    numerics = numerics_of(op, kind)
+    return tile_op(kind, inputs, conv_attributes(op), sizes=sizes, numerics=numerics)
+
+
+def _input_gradient(
+    op: Any, stock: str, image: tf.Tensor, w: tf.Tensor, dy: tf.Tensor
+) -> tf.Tensor:
+    sizes = image.shape.as_list()
+    return _run(op, f"{stock}BackpropInput", [tf.constant(sizes), w, dy], sizes)
+
+
+def _filter_gradient(op: Any, stock: str, x: tf.Tensor, w: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+    sizes = w.shape.as_list()
+    return _run(op, f"{stock}BackpropFilter", [x, tf.constant(sizes), dy], sizes)
+
+
+def _of_conv(op: Any, stock: str, grad: tf.Tensor) -> Gradients:
+    x, w = op.inputs[:2]
+    return _input_gradient(op, stock, x, w, grad), _filter_gradient(op, stock, x, w, grad)
+
+
+def _of_input_gradient(op: Any, stock: str, grad: tf.Tensor) -> Gradients:
+    _, w, dy = op.inputs[:3]
+    return None, _filter_gradient(op, stock, grad, w, dy), _run(op, stock, [grad, w], None)
+
+
+def _of_filter_gradient(op: Any, stock: str, grad: tf.Tensor) -> Gradients:
+    x, _, dy = op.inputs
+    return _input_gradient(op, stock, x, grad, dy), None, _run(op, stock, [x, grad], None)
+
+
 def _register_conv(stock: str) -> None:
     """Registers the gradients of the three passes of a convolution."""
-    backprop_input, backprop_filter = f"{stock}BackpropInput", f"{stock}BackpropFilter"
-
-    def run(op: Any, kind: str, inputs: list[tf.Tensor], sizes: list[int] | None) -> tf.Tensor:
-        numerics = numerics_of(op, kind)
-        return tile_op(kind, inputs, conv_attributes(op), sizes=sizes, numerics=numerics)
-
-    def input_gradient(op: Any, image: tf.Tensor, w: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        sizes = image.shape.as_list()
-        return run(op, backprop_input, [tf.constant(sizes), w, dy], sizes)
-
-    def filter_gradient(op: Any, x: tf.Tensor, w: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-        sizes = w.shape.as_list()
-        return run(op, backprop_filter, [x, tf.constant(sizes), dy], sizes)
 
     @tf.RegisterGradient(f"Ipu{stock}")
-    def forward(op: Any, grad: tf.Tensor) -> Gradients:
-        x, w = op.inputs
-        return input_gradient(op, x, w, grad), filter_gradient(op, x, w, grad)
+    def of_conv(op: Any, grad: tf.Tensor) -> Gradients:
+        return _of_conv(op, stock, grad)
 
-    @tf.RegisterGradient(f"Ipu{stock}Bias")
-    def biased(op: Any, grad: tf.Tensor) -> Gradients:
-        grad = _before_relu(op, grad)
-        x, w, _ = op.inputs
-        bias_gradient = tf.reduce_sum(grad, axis=[0, 1, 2])
-        return input_gradient(op, x, w, grad), filter_gradient(op, x, w, grad), bias_gradient
-
-    @tf.RegisterGradient(f"Ipu{backprop_input}")
+    @tf.RegisterGradient(f"Ipu{stock}BackpropInput")
     def of_input_gradient(op: Any, grad: tf.Tensor) -> Gradients:
-        _, w, dy = op.inputs[:3]
-        return None, filter_gradient(op, grad, w, dy), run(op, stock, [grad, w], None)
+        return _of_input_gradient(op, stock, grad)
 
-    @tf.RegisterGradient(f"Ipu{backprop_input}Relu")
-    def of_input_gradient_before_relu(op: Any, grad: tf.Tensor) -> Gradients:
-        grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.inputs[3])
-        return *of_input_gradient(op, grad), None
-
-    @tf.RegisterGradient(f"Ipu{backprop_input}Add")
-    def of_input_gradient_and_another(op: Any, grad: tf.Tensor) -> Gradients:
-        return *of_input_gradient(op, grad), grad
-
-    @tf.RegisterGradient(f"Ipu{backprop_input}AddRelu")
-    def of_both_before_relu(op: Any, grad: tf.Tensor) -> Gradients:
-        grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.inputs[4])
-        return *of_input_gradient(op, grad), grad, None
-
-    @tf.RegisterGradient(f"Ipu{backprop_filter}")
+    @tf.RegisterGradient(f"Ipu{stock}BackpropFilter")
     def of_filter_gradient(op: Any, grad: tf.Tensor) -> Gradients:
-        x, _, dy = op.inputs
-        return input_gradient(op, x, grad, dy), None, run(op, stock, [x, grad], None)
-
-    @tf.RegisterGradient(f"Ipu{backprop_filter}WithBias")
-    def of_filter_and_bias_gradient(op: Any, grad: tf.Tensor, bias: tf.Tensor) -> Gradients:
-        x_gradient, _, dy_gradient = of_filter_gradient(op, grad)
-        return x_gradient, None, dy_gradient + bias
+        return _of_filter_gradient(op, stock, grad)
 
 
 _register_conv("Conv2D")
 _register_conv("DepthwiseConv2dNative")
+
+
+@tf.RegisterGradient("IpuConv2DBias")
+def _conv_bias(op: Any, grad: tf.Tensor) -> Gradients:
+    grad = _before_relu(op, grad)
+    return *_of_conv(op, "Conv2D", grad), tf.reduce_sum(grad, axis=[0, 1, 2])
+
+
+@tf.RegisterGradient("IpuConv2DBackpropInputRelu")
+def _input_gradient_before_relu(op: Any, grad: tf.Tensor) -> Gradients:
+    grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.inputs[3])
+    return *_of_input_gradient(op, "Conv2D", grad), None
+
+
+@tf.RegisterGradient("IpuConv2DBackpropInputAdd")
+def _input_gradient_and_another(op: Any, grad: tf.Tensor) -> Gradients:
+    return *_of_input_gradient(op, "Conv2D", grad), grad
+
+
+@tf.RegisterGradient("IpuConv2DBackpropInputAddRelu")
+def _both_before_relu(op: Any, grad: tf.Tensor) -> Gradients:
+    grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.inputs[4])
+    return *_of_input_gradient(op, "Conv2D", grad), grad, None
+
+
+@tf.RegisterGradient("IpuConv2DBackpropFilterWithBias")
+def _filter_and_bias_gradient(op: Any, grad: tf.Tensor, bias: tf.Tensor) -> Gradients:
+    x_gradient, _, dy_gradient = _of_filter_gradient(op, "Conv2D", grad)
+    return x_gradient, None, dy_gradient + bias
 
 
 @tf.RegisterGradient("IpuMatMulBias")
