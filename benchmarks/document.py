@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.errors import BenchmarkError
 from benchmarks.summary import significant
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -277,7 +278,7 @@ def render(page: str, results: dict[str, Result]) -> str:
         results: The result of each benchmark, by its name.
 
     Raises:
-        ValueError: The page lacks the markers of a table.
+        BenchmarkError: The page lacks the markers of a table.
     """
     in_order = [results[name] for name in BENCHMARKS]
     fit, ops, threads, keras, kinds, big, avx2, parts, compiled, loops, mcmc = in_order
@@ -302,7 +303,7 @@ def render(page: str, results: dict[str, Result]) -> str:
         before, marker, content = page.partition(begin)
         _, end_marker, after = content.partition(END)
         if not marker or not end_marker:
-            raise ValueError(f"The page has no '{begin.strip()}' ... '{END}' markers.")
+            raise BenchmarkError(f"The page has no '{begin.strip()}' ... '{END}' markers.")
         page = f"{before}{begin}{table}\n{END}{after}"
     return page
 
@@ -311,11 +312,11 @@ def load(name: str) -> Result:
     """The committed result of a benchmark.
 
     Raises:
-        FileNotFoundError: It has not been measured.
+        BenchmarkError: It has not been measured.
     """
     path = RESULTS / f"{name}.json"
     if not path.exists():
-        raise FileNotFoundError(
+        raise BenchmarkError(
             f"There is no {path}. Measure it: python -m benchmarks {TASKS.get(name, name)} "
             f"--output {path}"
         )

@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from benchmarks import document
+from benchmarks.errors import BenchmarkError
 from benchmarks.shapes import LAYERS
 
 FACTS = {
@@ -254,13 +255,13 @@ def test_rendering_twice_changes_nothing():
 
 
 def test_missing_marker_is_named():
-    with pytest.raises(ValueError, match="no '<!-- host -->'"):
+    with pytest.raises(BenchmarkError, match="no '<!-- host -->'"):
         document.render("text only", RESULTS)
 
 
 def test_missing_result_says_how_to_measure(monkeypatch, tmp_path):
     monkeypatch.setattr(document, "RESULTS", tmp_path)
-    with pytest.raises(FileNotFoundError, match="python -m benchmarks ops --output"):
+    with pytest.raises(BenchmarkError, match="python -m benchmarks ops --output"):
         document.load("ops")
 
 
