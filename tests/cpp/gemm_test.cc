@@ -17,12 +17,12 @@ struct Case {
 };
 
 const Case kCases[] = {
-    {1, 1, 1, 1, false, false},     {1, 5, 7, 3, false, false},    {1, 13, 33, 17, false, false},
-    {1, 13, 33, 17, true, false},   {1, 13, 33, 17, false, true},  {3, 6, 70, 40, false, false},
-    {2, 40, 16, 129, false, true},  {2, 31, 97, 65, true, false},  {1, 200, 100, 1100, false, false},
-    {2, 256, 40, 22, false, false}, {1, 40, 41, 256, true, false}, {1, 50, 72, 39, false, true},
-    {1, 90, 1, 37, false, false},   {1, 90, 1, 37, true, true},    {3, 1, 130, 50, false, true},
-
+    {1, 1, 1, 1, false, false},       {1, 5, 7, 3, false, false},       {1, 13, 33, 17, false, false},
+    {1, 13, 33, 17, true, false},     {1, 13, 33, 17, false, true},     {3, 6, 70, 40, false, false},
+    {2, 40, 16, 129, false, true},    {2, 31, 97, 65, true, false},     {1, 200, 100, 1100, false, false},
+    {2, 256, 40, 22, false, false},   {1, 40, 41, 256, true, false},    {1, 50, 72, 39, false, true},
+    {1, 90, 1, 37, false, false},     {1, 90, 1, 37, true, true},       {3, 1, 130, 50, false, true},
+    {1, 64, 110, 1100, false, false}, {1, 140, 170, 300, false, false}, {2, 30, 400, 60, false, false},
 };
 
 MatMulShape ShapeOf(const Case& c) {

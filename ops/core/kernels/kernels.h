@@ -42,6 +42,9 @@ struct IndirectBlock {
   // Whether sums that are not added leave the caches as they are written. Then all columns of a panel are there, and
   // rows of `c` begin at lines of the cache; before other threads read them the writer needs a fence (StreamFence).
   bool stream = false;
+  // If not null: where the weights of the one tap are copied as they are read, from `k_begin` on, as a packed panel.
+  // Then sums are not rounded.
+  float* panel = nullptr;
 };
 
 // A stretch of the reduction whose elements lie `a_step` and `ldb` floats apart.

@@ -23,8 +23,9 @@ constexpr int64_t kRowsInCacheBytes = int64_t{1} << 19;
 constexpr int64_t kRowsInPlaceBytes = int64_t{1} << 21;
 // Beyond, items differ in their rows alone, so that each packs its weights once. Measured: 4 to 64 take equally long.
 constexpr int64_t kManyBlocksOfRows = 16;
-// Of an item, so that what it prepares pays. Measured: 1 to 8 take equally long.
-constexpr int64_t kFewestBlocksOfRows = 4;
+// Of an item, so that what it prepares pays. Measured: 1 to 8 take equally long; of two threads, 2 take 0.98 of the
+// time of 4, which leave one of them idle at the end.
+constexpr int64_t kFewestBlocksOfRows = 2;
 // Of the reduction where rows are packed, so that rows and weights of an item stay in the cache. Measured: 256 to 1,024
 // take equally long; on a Zen 5, 256 takes up to 1.1 times as long.
 constexpr int64_t kDepthOfPiece = 512;
@@ -33,9 +34,12 @@ constexpr int64_t kDepthOfPiece = 512;
 // 0.65; in pieces of 384 to 512, 0.65 to 1. Of 768 channels, some take longer in pieces.
 constexpr int64_t kLongRow = 1024;
 constexpr int64_t kDepthOfLongRows = 256;
-// Weights are read in place by so few blocks of rows; by more, only if there are few weights. Measured on a Zen 5: of
-// 24 to 48 rows, and of 60 to 72 with up to 1.6 MiB of weights, products take 0.8 to 0.9 of the time; beyond, up to 1.3
-// times as long.
+// Items of so few blocks of rows differ in their columns alone, so that no core reads what another has packed.
+// Measured, of 32 to 128 rows and two threads of a Xeon: 0.75 to 0.97 of the time of items that share what is packed.
+constexpr int64_t kFewBlocksOfRows = 12;
+// Weights of products that cannot copy them (see CopiesWeights) are read in place by so few blocks of rows; by more,
+// only if there are few weights. Measured on a Zen 5: of 24 to 48 rows, and of 60 to 72 with up to 1.6 MiB of weights,
+// products take 0.8 to 0.9 of the time; beyond, up to 1.3 times as long.
 constexpr int64_t kBlocksOfRowsInPlace = 4;
 constexpr int64_t kMoreBlocksOfRowsInPlace = 6;
 constexpr int64_t kFewWeightsBytes = int64_t{7} << 18;
@@ -44,6 +48,18 @@ constexpr int64_t kFewWeightsBytes = int64_t{7} << 18;
 constexpr int64_t kPanelsThatPayForRows = 4;
 // A copy of all rows may take this much. A choice: as much as the activations of a large layer.
 constexpr int64_t kPackedRowsBytes = int64_t{32} << 20;
+
+bool HasFewRows(const GemmProblem& problem, const Kernels& kernels) {
+  return problem.transposed_step == 0 && problem.rows <= kFewBlocksOfRows * kernels.block_rows;
+}
+
+// Whether the first block of rows copies weights as it reads them: what packing them would wait for then passes beside
+// its products. Measured on a Xeon, of 64 rows over 784 and 512 channels: 0.7 and 0.85 of the time of reading them in
+// place for every block, which finds rows of 2 KiB in few sets of the first cache.
+bool CopiesWeights(const GemmProblem& problem, const Kernels& kernels) {
+  return HasFewRows(problem, kernels) && problem.rows > kernels.block_rows && problem.columns > kernels.block_columns &&
+         problem.weights.n_stride == 1 && problem.taps() == 1 && problem.rounding.grain == 0 && !problem.skip_outside;
+}
 
 // Whether packing the weights would cost more than it gains.
 bool ReadsWeightsInPlace(const GemmProblem& problem, const Kernels& kernels) {
@@ -73,12 +89,17 @@ Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int6
   const int64_t panels_in_cache = kWeightsInCacheBytes / panel_bytes;
   const bool in_groups = b.panels > panels_in_cache && panels_in_cache >= kPanelsOfGroup;
   b.rows_outer = in_groups || b.panels <= panels_in_cache;
-  const bool direct = ReadsWeightsInPlace(problem, kernels);
-  if (!b.rows_outer || direct) b.panel_groups = std::min(b.panels, wanted_items);
+  const bool copied = CopiesWeights(problem, kernels);
+  const bool direct = !copied && ReadsWeightsInPlace(problem, kernels);
+  if (!b.rows_outer || direct || HasFewRows(problem, kernels)) b.panel_groups = std::min(b.panels, wanted_items);
   if (problem.rows > kManyBlocksOfRows * block_rows && b.rows_outer) b.panel_groups = 1;
   if (in_groups) b.panel_groups = std::max(b.panel_groups, CeilDivide(b.panels, panels_in_cache));
   const bool packs_rows = problem.transposed_step > 0 && b.panels >= kPanelsThatPayForRows;
-  if (packs_rows && problem.rows >= problem.columns && !in_groups) b.panel_groups = 1;
+  // Then panels are not dealt to several items only so that there are as many as wanted: each would pack these rows, or
+  // all would wait for them. Measured of two threads, gradients of 512 and 784 x 512 weights: 0.73 and 0.86 of the
+  // time.
+  const bool packs_rows_once = packs_rows && problem.rows >= problem.columns && !in_groups;
+  if (packs_rows_once) b.panel_groups = 1;
   int64_t chunk = CeilDivide(problem.rows, CeilDivide(wanted_items, b.panel_groups));
   const int64_t bytes = packs_rows ? kRowsInCacheBytes : kRowsInPlaceBytes;
   if (!b.rows_outer) chunk = std::min(chunk, bytes / (4 * DepthOfPiece(problem, packs_rows)));
@@ -87,11 +108,17 @@ Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int6
   chunk = std::max(CeilDivide(chunk, block_rows), kFewestBlocksOfRows) * block_rows;
   b.row_chunk = std::min(chunk, problem.rows);
   b.row_chunks = CeilDivide(problem.rows, b.row_chunk);
-  const int64_t groups = CeilDivide(wanted_items, b.row_chunks);
+  const int64_t groups =
+      packs_rows_once ? std::max<int64_t>(1, wanted_items / b.row_chunks) : CeilDivide(wanted_items, b.row_chunks);
   b.panel_group = CeilDivide(b.panels, std::min(b.panels, std::max(groups, b.panel_groups)));
   b.panel_groups = CeilDivide(b.panels, b.panel_group);
-  b.packing = direct ? Packing::kDirect : b.row_chunks > 1 ? Packing::kShared : Packing::kLocal;
   b.chunk_blocks = CeilDivide(b.row_chunk, block_rows);
+  b.packing = b.row_chunks > 1 ? Packing::kShared : Packing::kLocal;
+  if (direct || (copied && b.chunk_blocks == 1)) {
+    b.packing = Packing::kDirect;
+  } else if (copied) {
+    b.packing = Packing::kCopied;
+  }
   if (packs_rows && b.panel_groups == 1) {
     b.row_packing = Packing::kLocal;
   } else if (packs_rows && 4 * problem.rows * problem.run <= kPackedRowsBytes) {

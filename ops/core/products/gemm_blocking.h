@@ -10,7 +10,9 @@
 
 namespace ipu_tf {
 
-enum class Packing { kDirect, kLocal, kShared };
+// Where an operand is read: in place; in a copy that an item makes with the products of its first block of rows; in one
+// that an item makes before; in one that all items share.
+enum class Packing { kDirect, kCopied, kLocal, kShared };
 
 // How one problem is cut into work items, and where its packed weights are.
 struct Blocking {

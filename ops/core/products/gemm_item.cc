@@ -155,26 +155,40 @@ class Item {
     return longest;
   }
 
+  // Floats of the packed panels of an item, of so many channels of each tap.
+  int64_t PackedFloats(int64_t panels, int64_t channels) const {
+    const bool packs = blocking_.packing == Packing::kLocal || blocking_.packing == Packing::kCopied;
+    return packs ? panels * problem_.taps() * channels * kernels_.block_columns : 0;
+  }
+
   // The address of the first of so many panels, as if all its channels were there; `local` is where to pack some,
   // PanelFloats() apart, if nobody has.
   const float* Panels(int64_t first, int64_t panels, const Channels& channels, float* local) {
     switch (blocking_.packing) {
       case Packing::kDirect:
-        return problem_.weights.data + first * kernels_.block_columns;
+        return InPlace(first);
       case Packing::kShared:
         return blocking_.shared.data() + first * PanelFloats();
       case Packing::kLocal:
         PackPanels(problem_, kernels_, first, panels, channels, local, PanelFloats());
+        [[fallthrough]];
+      case Packing::kCopied:
         return local - channels.begin * kernels_.block_columns;
     }
     return nullptr;
   }
+
+  const float* InPlace(int64_t panel) const { return problem_.weights.data + panel * kernels_.block_columns; }
+
+  // Whether a block of rows copies the weights that it reads.
+  bool Copies(int64_t block) const { return block == 0 && blocking_.packing == Packing::kCopied; }
 
   // The address of a block of rows that adjoin, as if all its channels were there; `local` is where to pack some if
   // nobody has. nullptr: they are read in place.
   const float* Rows(int64_t block, const Channels& channels, float* local) {
     switch (blocking_.row_packing) {
       case Packing::kDirect:
+      case Packing::kCopied:  // Weights alone are.
         return nullptr;
       case Packing::kShared:
         return blocking_.rows.data() + (chunk_ * blocking_.chunk_blocks + block) * problem_.run * kernels_.block_rows;
@@ -191,8 +205,7 @@ class Item {
   bool PacksRows() const { return blocking_.row_packing == Packing::kLocal; }
 
   void RunRowsOuter(int64_t panel, int64_t panels) {
-    const bool local = blocking_.packing == Packing::kLocal;
-    Scratch packed(local ? panels * PanelFloats() : 0);
+    const Scratch packed(PackedFloats(panels, problem_.run));
     const float* first = Panels(panel, panels, {0, problem_.run}, packed.data());
     const int64_t step = blocking_.packing == Packing::kDirect ? kernels_.block_columns : PanelFloats();
     const std::vector<Stage> stages = Stages();
@@ -200,7 +213,10 @@ class Item {
     for (const Stage& stage : stages) {
       for (int64_t i = 0; i < blocks_; ++i) {
         const float* block_rows = Rows(i, stage.channels, rows.data());
-        for (int64_t p = 0; p < panels; ++p) AddStage(i, panel + p, stage, block_rows, first + p * step);
+        for (int64_t p = 0; p < panels; ++p) {
+          float* copy = Copies(i) ? packed.data() + p * step : nullptr;
+          AddStage(i, panel + p, stage, block_rows, first + p * step, copy);
+        }
       }
     }
   }
@@ -208,7 +224,7 @@ class Item {
   void RunPanelsOuter(int64_t panel, int64_t panels) {
     const std::vector<Stage> stages = Stages();
     const int64_t depth = LongestStage(stages), row_floats = depth * kernels_.block_rows;
-    Scratch packed(blocking_.packing == Packing::kLocal ? problem_.taps() * depth * kernels_.block_columns : 0);
+    const Scratch packed(PackedFloats(1, depth));
     const Scratch rows(PacksRows() ? blocks_ * row_floats : 0);
     std::vector<const float*> block_rows(blocks_);
     for (const Stage& stage : stages) {
@@ -217,15 +233,20 @@ class Item {
       }
       for (int64_t p = panel; p < panel + panels; ++p) {
         const float* b = Panels(p, 1, stage.channels, packed.data());
-        for (int64_t i = 0; i < blocks_; ++i) AddStage(i, p, stage, block_rows[i], b);
+        for (int64_t i = 0; i < blocks_; ++i) {
+          float* copy = Copies(i) ? packed.data() - stage.channels.begin * kernels_.block_columns : nullptr;
+          AddStage(i, p, stage, block_rows[i], b, copy);
+        }
       }
     }
   }
 
   // Adds a stage to the sums of a block; they are whole after the last one, which `stage.end == pieces_.size()` tells.
   // The sums are kept in the outputs from one stage to the next. `packed_rows` are those of the block if they are
-  // packed, else nullptr.
-  void AddStage(int64_t index, int64_t panel, const Stage& stage, const float* packed_rows, const float* b) {
+  // packed, else nullptr. `copy` is where the weights are copied to from where they are, as if all channels were there;
+  // nullptr: they are read from `b`.
+  void AddStage(int64_t index, int64_t panel, const Stage& stage, const float* packed_rows, const float* b,
+                float* copy) {
     const RowBlock& block = space_.blocks[index];
     const int64_t column = panel * kernels_.block_columns;
     const int columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
@@ -236,7 +257,7 @@ class Item {
     if (problem_.transposed_step > 0) {
       AddTransposed(block, column, columns, stage, packed_rows, b);
     } else {
-      AddIndirect(block, column, columns, stage, b, &bias);
+      AddIndirect(block, column, columns, stage, copy == nullptr ? b : InPlace(panel), copy, &bias);
     }
     for (int r = 0; bias != nullptr && r < block.rows; ++r) {
       kernels_.add_bias(bias, problem_.epilogue.relu, Result(block, r, column), columns);
@@ -248,7 +269,7 @@ class Item {
   }
 
   // Adds the pieces of a stage; then `bias` is null if it is added, too.
-  void AddIndirect(const RowBlock& rows, int64_t column, int columns, const Stage& stage, const float* b,
+  void AddIndirect(const RowBlock& rows, int64_t column, int columns, const Stage& stage, const float* b, float* copy,
                    const float** bias) {
     BlockSums sums;
     const bool updates = problem_.update.weights != nullptr, outside = AnyOutside(rows);
@@ -256,12 +277,18 @@ class Item {
     block.a_tap_stride = rows_;
     block.b = b;
     Describe(rows, column, columns, updates ? &sums : nullptr, &block);
+    const int64_t* b_tap = b_tap_;
+    if (copy != nullptr) {
+      b_tap = problem_.weights.tap_at.data();
+      block.ldb = problem_.weights.k_stride;
+    }
     const int64_t* offsets = outside ? nullptr : offsets_;
     for (size_t i = stage.begin; i < stage.end; ++i) {
       const ReductionPart& part = pieces_[i].part;
       block.a = space_.a.data() + (offsets == nullptr ? part.tap_begin * rows_ : 0) + rows.first;
       block.a_tap = offsets == nullptr ? nullptr : offsets + part.tap_begin;
-      block.b_tap = b_tap_ + part.tap_begin;
+      block.b_tap = b_tap + part.tap_begin;
+      if (copy != nullptr) block.panel = copy + part.k_begin * kernels_.block_columns;
       block.taps = part.tap_end - part.tap_begin;
       block.k_begin = part.k_begin;
       block.k_end = part.k_end;
