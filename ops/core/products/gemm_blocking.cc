@@ -112,13 +112,11 @@ Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int6
       packs_rows_once ? std::max<int64_t>(1, wanted_items / b.row_chunks) : CeilDivide(wanted_items, b.row_chunks);
   b.panel_group = CeilDivide(b.panels, std::min(b.panels, std::max(groups, b.panel_groups)));
   b.panel_groups = CeilDivide(b.panels, b.panel_group);
+  b.packing = direct             ? Packing::kDirect
+              : copied           ? Packing::kCopied
+              : b.row_chunks > 1 ? Packing::kShared
+                                 : Packing::kLocal;
   b.chunk_blocks = CeilDivide(b.row_chunk, block_rows);
-  b.packing = b.row_chunks > 1 ? Packing::kShared : Packing::kLocal;
-  if (direct || (copied && b.chunk_blocks == 1)) {
-    b.packing = Packing::kDirect;
-  } else if (copied) {
-    b.packing = Packing::kCopied;
-  }
   if (packs_rows && b.panel_groups == 1) {
     b.row_packing = Packing::kLocal;
   } else if (packs_rows && 4 * problem.rows * problem.run <= kPackedRowsBytes) {
