@@ -19,7 +19,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.keras_worker import untuned
+from benchmarks.datasets import untuned
 from tutorials import cifar10
 
 BATCH = 64

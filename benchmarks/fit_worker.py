@@ -19,7 +19,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.keras_worker import untuned
+from benchmarks.datasets import untuned
 from benchmarks.replies import serve
 from ipu_tf import IPUConfig, IPUStrategy
 from tutorials import cifar10

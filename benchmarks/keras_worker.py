@@ -18,6 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.datasets import endless
 from benchmarks.replies import serve
 from benchmarks.summary import peak_bytes
 from ipu_tf import IPUConfig, IPUStrategy
@@ -138,19 +139,7 @@ def dataset_of(side: Side) -> tf.data.Dataset:
     count = batch * (BATCHES if len(side.features) == 1 else 50)
     x = random.random((count, *side.features), dtype=np.float32)
     y = np.eye(CLASSES, dtype=np.float32)[random.integers(0, CLASSES, count)]
-    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch, drop_remainder=True)
-    return untuned(batches.cache().repeat())
-
-
-def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """A dataset without automatic tuning, since nothing here needs tuning.
-
-    The tuner waits twice as long each time, and the end of `fit` may have to wait for it: up to as
-    long as the training itself took.
-    """
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return dataset.with_options(options)
+    return endless((x, y), batch)
 
 
 class Trainer:

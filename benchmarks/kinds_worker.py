@@ -15,8 +15,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from benchmarks.datasets import endless
 from benchmarks.fit_worker import engine_scope
-from benchmarks.keras_worker import untuned
 from benchmarks.kinds_networks import ALL_NETWORKS, Network
 from benchmarks.op_shares import products_share
 from benchmarks.replies import serve
@@ -31,8 +31,7 @@ def dataset_of(network: Network) -> tf.data.Dataset:
     """Generated samples of a network, without end."""
     arrays, labels = network.samples(BATCHES)
     inputs = arrays if len(arrays) > 1 else arrays[0]
-    batches = tf.data.Dataset.from_tensor_slices((inputs, labels))
-    return untuned(batches.batch(network.batch, drop_remainder=True).cache().repeat())
+    return endless((inputs, labels), network.batch)
 
 
 class Trainer:

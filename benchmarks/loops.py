@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.datasets import endless
 from benchmarks.summary import OtherLoad, facts, significant, spread, times_in_turns
 from ipu_tf import IPUStrategy, loops
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
@@ -55,10 +56,7 @@ def batches() -> tf.data.Dataset:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20 * BATCH, FEATURES)).astype("f")
     y = rng.normal(size=(20 * BATCH, 1)).astype("f")
-    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH, drop_remainder=True)
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return dataset.cache().repeat().prefetch(16).with_options(options)
+    return endless((x, y), BATCH).prefetch(16)
 
 
 def function_per_step(steps: int, jit_compile: bool) -> Side:

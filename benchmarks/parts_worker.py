@@ -14,10 +14,10 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import layers
 
-from benchmarks.keras_worker import CLASSES, on_ipus, untuned
+from benchmarks.datasets import endless
+from benchmarks.keras_worker import CLASSES, on_ipus
 from benchmarks.replies import serve
 from ipu_tf.ops.pipelining_ops import PipelineSchedule
 from tutorials import cifar10
@@ -66,8 +66,7 @@ class Trainer:
         random = np.random.default_rng(0)
         x = random.random((BATCH * BATCHES, *SHAPES[name]), np.float32)
         y = random.integers(0, CLASSES, len(x)).astype(np.int32)
-        batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH, drop_remainder=True)
-        self._dataset = untuned(batches.cache().repeat())
+        self._dataset = endless((x, y), BATCH)
         with self._strategy.scope():
             if self._batches == 1:
                 keras.config.set_dtype_policy(side)
