@@ -245,6 +245,27 @@ def test_a_script_that_needs_no_tensorflow_loads_none(tmp_path):
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import keras",
+        "from keras.src import tree",
+        "import tf_keras",
+        "import tensorflow_probability",
+    ],
+)
+def test_packages_that_import_tensorflow_may_come_before_it(first, tmp_path):
+    # Keras 3 is half imported when it imports TensorFlow, which is then adapted.
+    (tmp_path / "a.py").write_text(
+        f"{first}\nimport ipu_tf, keras, numpy\nprint(keras.__version__[0], numpy.int is int)\n"
+    )
+    words = [sys.executable, "-m", "ipu_tf", "run", tmp_path / "a.py"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "3 True\n"
+
+
 def test_the_first_nan_of_a_script_is_named(tmp_path, caplog, capsys):
     (tmp_path / "nan.py").write_text(
         "import tensorflow as tf\n"

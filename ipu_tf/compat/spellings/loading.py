@@ -9,11 +9,15 @@ from types import ModuleType
 
 from ipu_tf.compat.later_finders import call_around, later_spec
 
+_LOADERS = frozenset({"tensorflow", "keras", "ipu_tf"})
+"""The packages that import TensorFlow, itself among them, and that the function may import."""
+
 
 class TensorFlowLoading:
     """Calls a function once TensorFlow is loaded and no module that leads to it is half imported.
 
-    The function may import modules of this package: one of them may be what imports TensorFlow.
+    The function may import Keras and modules of this package: one of them may be what imports
+    TensorFlow.
 
     Args:
         then: The function.
@@ -27,7 +31,7 @@ class TensorFlowLoading:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Returns the spec that another finder has, with its execution watched."""
-        if name not in ("tensorflow", "ipu_tf") and not name.startswith("ipu_tf."):
+        if name not in _LOADERS and not name.startswith("ipu_tf."):
             return None
         spec = later_spec(self, name, path, target)
         if spec is not None:
