@@ -245,7 +245,7 @@ def test_a_script_that_needs_no_tensorflow_loads_none(tmp_path):
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.fast_cells(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     [
