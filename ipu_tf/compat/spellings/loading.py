@@ -9,7 +9,7 @@ from types import ModuleType
 
 from ipu_tf.compat.later_finders import call_around, later_spec
 
-_LOADERS = frozenset({"tensorflow", "keras", "ipu_tf"})
+_WATCHED = frozenset({"tensorflow", "keras", "ipu_tf"})
 """The packages that import TensorFlow, itself among them, and that the function may import."""
 
 
@@ -31,7 +31,7 @@ class TensorFlowLoading:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Returns the spec that another finder has, with its execution watched."""
-        if name not in _LOADERS and not name.startswith("ipu_tf."):
+        if name not in _WATCHED and not name.startswith("ipu_tf."):
             return None
         spec = later_spec(self, name, path, target)
         if spec is not None:
