@@ -1,72 +1,25 @@
 #include "tile_kernel.h"
 
-#include <immintrin.h>
-#include <sched.h>
-
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <memory>
-#include <mutex>
+#include <functional>
+#include <utility>
 
+#include "../core/deal.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 
 namespace ipu_tf {
-namespace {
 
 using tensorflow::DT_HALF;
 using tensorflow::Tensor;
-
-constexpr int kSpins = 2000;
-
-// Items are dealt by a counter, to every other core from the last one on: where ops after one another have as many
-// items, a core finds in its cache what it wrote there. A thread that comes when all are dealt finds nothing to do, so
-// nobody waits for a pool that is busy with other ops.
-class Deal {
- public:
-  Deal(int64_t items, const std::function<void(int64_t)>& work) : items_(items), work_(&work), end_(items) {}
-
-  void Work() {
-    const bool from_end = sched_getcpu() % 2 == 1;
-    while (dealt_.fetch_add(1) < items_) {
-      (*work_)(from_end ? end_.fetch_sub(1) - 1 : begin_.fetch_add(1));
-      if (done_.fetch_add(1) + 1 == items_) {
-        std::lock_guard<std::mutex> lock(mutex_);
-        finished_.notify_all();
-      }
-    }
-  }
-
-  void Wait() {
-    for (int i = 0; i < kSpins && done_.load() < items_; ++i) _mm_pause();
-    std::unique_lock<std::mutex> lock(mutex_);
-    finished_.wait(lock, [this] { return done_.load() == items_; });
-  }
-
- private:
-  const int64_t items_;
-  const std::function<void(int64_t)>* work_;
-  std::atomic<int64_t> dealt_{0};
-  std::atomic<int64_t> begin_{0};  // Items that are left begin here.
-  std::atomic<int64_t> end_;
-  std::atomic<int64_t> done_{0};
-  std::mutex mutex_;
-  std::condition_variable finished_;
-};
-
-}  // namespace
 
 Parallel ParallelOn(Eigen::ThreadPoolInterface* pool, int threads) {
   Parallel parallel;
   parallel.threads = threads;
   parallel.run = [pool, threads](int64_t items, const std::function<void(int64_t)>& work) {
-    const auto deal = std::make_shared<Deal>(items, work);
-    const int64_t helpers = std::min<int64_t>(threads, items) - 1;
-    for (int64_t i = 0; i < helpers; ++i) pool->Schedule([deal] { deal->Work(); });
-    deal->Work();
-    deal->Wait();
+    DealItems(items, std::min<int64_t>(threads, items) - 1, work,
+              [pool](std::function<void()> task) { pool->Schedule(std::move(task)); });
   };
   return parallel;
 }
