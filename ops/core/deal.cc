@@ -34,7 +34,7 @@ class Deal : public std::enable_shared_from_this<Deal> {
     bool asked_again = false;
     const bool from_end = FromEnd();
     while (RunItem(from_end)) {
-      if (asked_again || come_ >= helpers_ || dealt_ >= items_ || Clock::now() < late) continue;
+      if (asked_again || arrived_ >= helpers_ || dealt_ >= items_ || Clock::now() < late) continue;
       asked_again = true;
       AskForHelp(schedule);
     }
@@ -49,7 +49,7 @@ class Deal : public std::enable_shared_from_this<Deal> {
   }
 
   void Help() {
-    if (come_.fetch_add(1) >= helpers_) return;
+    if (arrived_.fetch_add(1) >= helpers_) return;
     const bool from_end = FromEnd();
     while (RunItem(from_end)) {
     }
@@ -75,7 +75,7 @@ class Deal : public std::enable_shared_from_this<Deal> {
   const int64_t items_;
   const int64_t helpers_;
   const std::function<void(int64_t)>* work_;
-  std::atomic<int64_t> come_{0};  // Helpers that have.
+  std::atomic<int64_t> arrived_{0};  // Helpers that have come.
   std::atomic<int64_t> dealt_{0};
   std::atomic<int64_t> begin_{0};  // Items that are left begin here.
   std::atomic<int64_t> end_;

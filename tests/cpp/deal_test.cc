@@ -4,14 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "check.h"
+#include "reference.h"
 
 namespace ipu_tf::testing {
 namespace {
-
-using Task = std::function<void()>;
 
 void Sleep(int64_t milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
@@ -20,17 +20,6 @@ struct BusyPool {
   std::vector<Task> tasks;
   Schedule Scheduler() {
     return [this](Task task) { tasks.push_back(std::move(task)); };
-  }
-};
-
-// A pool of as many threads as there are tasks.
-struct IdlePool {
-  std::vector<std::thread> threads;
-  Schedule Scheduler() {
-    return [this](Task task) { threads.emplace_back(std::move(task)); };
-  }
-  ~IdlePool() {
-    for (std::thread& thread : threads) thread.join();
   }
 };
 

@@ -1,11 +1,9 @@
 #include "reference.h"
 
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <sstream>
-#include <thread>
 
 #include "../../ops/core/streaming.h"
 
@@ -52,14 +50,8 @@ Parallel ThreadedParallel(int threads) {
   Parallel parallel;
   parallel.threads = threads;
   parallel.run = [threads](int64_t items, const std::function<void(int64_t)>& work) {
-    std::atomic<int64_t> next{0};
-    std::vector<std::thread> running;
-    for (int i = 0; i < threads; ++i) {
-      running.emplace_back([&] {
-        for (int64_t item = next++; item < items; item = next++) work(item);
-      });
-    }
-    for (std::thread& thread : running) thread.join();
+    IdlePool pool;
+    DealItems(items, threads - 1, work, pool.Scheduler());
   };
   return parallel;
 }

@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "../../ops/core/convolutions/conv.h"
 #include "../../ops/core/kernels/kernels.h"
 #include "../../ops/core/plan/plan.h"
+#include "core/deal.h"
 #include "core/parallel.h"
 
 namespace ipu_tf::testing {
@@ -17,7 +20,20 @@ namespace ipu_tf::testing {
 // The tables of kernels that this machine can run.
 std::vector<const Kernels*> KernelTables();
 
-// Threads of their own for every call.
+using Task = std::function<void()>;
+
+// A pool of as many threads as there are tasks.
+struct IdlePool {
+  std::vector<std::thread> threads;
+  Schedule Scheduler() {
+    return [this](Task task) { threads.emplace_back(std::move(task)); };
+  }
+  ~IdlePool() {
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+// The calling thread and new ones for every call, which share items as those of the ops do.
 Parallel ThreadedParallel(int threads);
 
 // Numbers in [-1, 1), the same for the same seed.
