@@ -96,10 +96,8 @@ TEST(MatMulIsOneChainOfFusedMultiplyAdds) {
 
 // Rows that adjoin are read in place, or packed by each item, or for all: by the shape and the threads.
 TEST(MatMulOfRowsThatAdjoinHasTheBitsOfOthers) {
-  const Case cases[] = {{1, 100, 98, 600, true, false},
-                        {1, 24, 330, 520, true, false},
-                        {1, 400, 100, 1700, true, true},
-                        {8, 13, 98, 40, true, false}};
+  const Case cases[] = {{1, 100, 98, 600, true, false}, {1, 24, 330, 520, true, false}, {1, 400, 100, 1700, true, true},
+                        {1, 70, 60, 2500, true, false}, {1, 200, 20, 2500, true, true}, {8, 13, 98, 40, true, false}};
   for (const Kernels* kernels : KernelTables()) {
     for (const Case& c : cases) {
       const Context context(ToText(c, *kernels));

@@ -137,6 +137,7 @@ class Lines {
       t.a_offset = first;
       t.b_offset = panel * chain_rows * s.out_columns * width;
       t.a_step = s.stride_columns * s.in_channels;
+      t.fetches_ahead = lines_.in_place() && s.stride_rows == 1 && s.stride_columns == 1;
       t.ldb = op_.gradient_step();
       t.c = c;
       t.rows = static_cast<int>(rows);

@@ -45,6 +45,8 @@ class PaddedLines {
   // The padded image row that is `down` rows below the first one under the output rows.
   const float* Row(int64_t down) const { return first_ + down * row_floats_; }
   int64_t row_floats() const { return row_floats_; }
+  // Whether image rows are not copied: then the pixels after the last one of a row are those of the next.
+  bool in_place() const { return !copies_; }
   // Whether that row may be read.
   bool Readable(int64_t down) const { return zero_rows_ || InImage(down); }
 

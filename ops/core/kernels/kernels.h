@@ -62,6 +62,7 @@ struct TransposedBlock {
   int64_t a_offset = 0;  // Floats added to every run's `a`: the block's first row.
   int64_t b_offset = 0;  // Floats added to every run's `b`: the block's first column.
   int64_t a_step;
+  bool fetches_ahead = false;  // Asks for `a` of later pixels beside the products: where it is read in place.
   int64_t ldb;
   float* const* c;
   int64_t c_offset = 0;  // As of an IndirectBlock; of `weights`, too.

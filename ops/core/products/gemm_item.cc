@@ -131,8 +131,9 @@ class Item {
     ldb_ = kernels_.block_columns;
   }
 
-  // Pieces that are summed for all blocks before the next ones: where rows are packed, each by itself. One stage of all
-  // pieces is right, too, and what needs whole sums at once must have it.
+  // Pieces that are summed for all blocks before the next ones, which then find what they share in the cache: where
+  // rows are packed or adjoin, each by itself. One stage of all pieces is right, too, and what needs whole sums at once
+  // must have it.
   struct Stage {
     size_t begin, end;
     Channels channels;
@@ -140,7 +141,7 @@ class Item {
 
   std::vector<Stage> Stages() const {
     const bool whole_sums = problem_.update.weights != nullptr;
-    const bool in_pieces = blocking_.row_packing != Packing::kDirect || HasLongRows(problem_);
+    const bool in_pieces = problem_.transposed_step > 0 || HasLongRows(problem_);
     if (whole_sums || !in_pieces) return {{0, pieces_.size(), {0, problem_.run}}};
     std::vector<Stage> stages;
     for (size_t i = 0; i < pieces_.size(); ++i) {
@@ -319,6 +320,7 @@ class Item {
     block.runs = &run;
     block.run_count = 1;
     block.a_step = packed_rows == nullptr ? problem_.transposed_step : kernels_.block_rows;
+    block.fetches_ahead = packed_rows == nullptr;
     Describe(rows, column, columns, updates_sums ? &sums : nullptr, &block);
     if (updates && !updates_sums) block.weights = space_.updated.data() + rows.first;
     block.rate = problem_.update.rate;
