@@ -94,10 +94,13 @@ TEST(MatMulIsOneChainOfFusedMultiplyAdds) {
   }
 }
 
-// Rows that adjoin are read in place, or packed by each item, or for all: by the shape and the threads.
+// Rows that adjoin are read in place, or packed by each item, or for all, or part by part: by the shape and the
+// threads.
 TEST(MatMulOfRowsThatAdjoinHasTheBitsOfOthers) {
-  const Case cases[] = {{1, 100, 98, 600, true, false}, {1, 24, 330, 520, true, false}, {1, 400, 100, 1700, true, true},
-                        {1, 70, 60, 2500, true, false}, {1, 200, 20, 2500, true, true}, {8, 13, 98, 40, true, false}};
+  const Case cases[] = {{1, 100, 98, 600, true, false},  {1, 24, 330, 520, true, false},
+                        {1, 400, 100, 1700, true, true}, {1, 70, 60, 2500, true, false},
+                        {1, 200, 20, 2500, true, true},  {8, 13, 98, 40, true, false},
+                        {1, 40, 30, 13000, true, false}, {1, 33, 20, 13000, true, true}};
   for (const Kernels* kernels : KernelTables()) {
     for (const Case& c : cases) {
       const Context context(ToText(c, *kernels));
@@ -119,12 +122,13 @@ TEST(MatMulOfRowsThatAdjoinHasTheBitsOfOthers) {
   }
 }
 
-// The kernel updates weights by sums of one piece; else they are updated by the sums once these are whole.
+// The kernel updates weights by sums of one piece; else they are updated by the sums once these are whole, and after
+// all where parts are products of their own.
 TEST(MatMulUpdatesWeightsByItsSums) {
   const float rate = 0.3f;
   const Case cases[] = {{1, 13, 33, 17, true, false},   {1, 100, 98, 64, true, false},   {1, 7, 5, 64, true, false},
                         {1, 40, 141, 600, true, false}, {1, 24, 330, 2500, true, false}, {1, 13, 33, 17, false, false},
-                        {1, 30, 40, 1200, false, true}};
+                        {1, 30, 40, 1200, false, true}, {1, 24, 40, 13000, true, false}};
   for (const Kernels* kernels : KernelTables()) {
     for (const Case& c : cases) {
       const Context context(ToText(c, *kernels));

@@ -1,9 +1,9 @@
 #include "conv_lines.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
+#include "../ordered_sums.h"
 #include "../scratch.h"
 #include "padded_lines.h"
 
@@ -13,7 +13,6 @@ namespace {
 constexpr int64_t kChainPixels = 160;           // Of dy: with their input they stay in the L1 cache.
 constexpr int64_t kSlices = 8;                  // Ranges of images with a sum of their own ...
 constexpr int64_t kMostSlicedFloats = 1 << 18;  // ... where the filter is no larger than this.
-constexpr int64_t kStretchFloats = 1024;
 constexpr int kMaxBlockRows = 16;
 
 class Lines {
@@ -44,11 +43,7 @@ class Lines {
     });
     if (db != nullptr) kernels_.column_sums(bias_sums.data(), channels, slices, channels, false, db);
     if (slices == 1) return;
-    ForFloats(slices * floats, parallel)(CeilDivide(floats, kStretchFloats), [&](int64_t stretch) {
-      const int64_t begin = stretch * kStretchFloats, count = std::min(kStretchFloats, floats - begin);
-      std::memcpy(dw + begin, sums.data() + begin, count * sizeof(float));
-      for (int64_t i = 1; i < slices; ++i) kernels_.add(sums.data() + i * floats + begin, dw + begin, count);
-    });
+    AddInOrder(sums.data(), slices, floats, dw, kernels_, parallel);
   }
 
  private:

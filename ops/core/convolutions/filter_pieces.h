@@ -3,10 +3,10 @@
 #define IPU_TF_OPS_CORE_FILTER_PIECES_H_
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "../kernels/kernels.h"
+#include "../ordered_sums.h"
 #include "../parallel.h"
 #include "../plan/plan.h"
 #include "../scratch.h"
@@ -55,18 +55,12 @@ inline std::vector<FilterPiece> FilterPieces(const ConvShape& shape, const ConvP
 template <typename Sum>
 void SumGroupsOfPieces(int64_t pieces, int64_t most_groups, int64_t floats, float* dw, const Kernels& kernels,
                        const Parallel& parallel, const Sum& sum) {
-  constexpr int64_t kStretchFloats = 1024;
   const int64_t groups = std::min(most_groups, pieces);
   Scratch sums(groups * floats);
   parallel(groups, [&](int64_t index) {
     sum(pieces * index / groups, pieces * (index + 1) / groups, sums.data() + index * floats);
   });
-  parallel(CeilDivide(floats, kStretchFloats), [&](int64_t stretch) {
-    const int64_t begin = stretch * kStretchFloats;
-    const int64_t count = std::min(kStretchFloats, floats - begin);
-    std::memcpy(dw + begin, sums.data() + begin, count * sizeof(float));
-    for (int64_t i = 1; i < groups; ++i) kernels.add(sums.data() + i * floats + begin, dw + begin, count);
-  });
+  AddInOrder(sums.data(), groups, floats, dw, kernels, parallel);
 }
 
 }  // namespace ipu_tf
