@@ -84,9 +84,19 @@ bool PartsPay(const MatMulShape& shape, const std::vector<ReductionPart>& parts,
          count >= kPartsPerThread * threads && count * shape.rows * shape.columns <= kMostFloatsOfParts;
 }
 
-// The sum of the parts' products in order.
+// Weights less their gradient times the rate.
+void StepDown(const WeightUpdate& update, const float* gradient, int64_t floats, float* c, const Parallel& parallel) {
+  const float* weights = update.weights + (c - update.outputs);
+  const float rate = update.rate;
+  ForStretches(floats, ForFloats(floats, parallel), [&](int64_t begin, int64_t count) {
+#pragma GCC ivdep
+    for (int64_t i = begin; i < begin + count; ++i) c[i] = weights[i] - gradient[i] * rate;
+  });
+}
+
+// The sum of the parts' products in order, or weights that are updated by it.
 void MultiplyParts(const MatMulShape& shape, const std::vector<ReductionPart>& parts, const float* a, const float* b,
-                   float* c, const Kernels& kernels, const Parallel& parallel) {
+                   float* c, const Kernels& kernels, const Parallel& parallel, const WeightUpdate& update) {
   const int64_t count = static_cast<int64_t>(parts.size()), floats = shape.rows * shape.columns;
   Scratch sums(count * floats);
   std::vector<StridedRows> sources;
@@ -100,17 +110,10 @@ void MultiplyParts(const MatMulShape& shape, const std::vector<ReductionPart>& p
     problems.back().parts = {{0, 1, 0, problems.back().run}};
   }
   RunGemms(problems, kernels, parallel);
-  AddInOrder(sums.data(), count, floats, c, kernels, parallel);
-}
-
-// Weights less their gradient times the rate.
-void StepDown(const WeightUpdate& update, const float* gradient, int64_t floats, float* c, const Parallel& parallel) {
-  const float* weights = update.weights + (c - update.outputs);
-  const float rate = update.rate;
-  ForStretches(floats, ForFloats(floats, parallel), [&](int64_t begin, int64_t count) {
-#pragma GCC ivdep
-    for (int64_t i = begin; i < begin + count; ++i) c[i] = weights[i] - gradient[i] * rate;
-  });
+  if (update.weights == nullptr) return AddInOrder(sums.data(), count, floats, c, kernels, parallel);
+  const Scratch gradient(floats);
+  AddInOrder(sums.data(), count, floats, gradient.data(), kernels, parallel);
+  StepDown(update, gradient.data(), floats, c, parallel);
 }
 
 }  // namespace
@@ -138,12 +141,8 @@ void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& nu
   }
   const std::vector<ReductionPart> parts = Parts(reduction, numerics);
   if (PartsPay(shape, parts, rounding, parallel.threads)) {
-    const int64_t floats = output_rows * shape.columns;
-    const bool updates = update.weights != nullptr;
-    const Scratch gradient(updates ? floats : 0);
     c += shape.c_at[0];
-    MultiplyParts(shape, parts, a + shape.a_at[0], b + shape.b_at[0], updates ? gradient.data() : c, kernels, parallel);
-    if (updates) StepDown(update, gradient.data(), floats, c, parallel);
+    MultiplyParts(shape, parts, a + shape.a_at[0], b + shape.b_at[0], c, kernels, parallel, update);
     return ApplyEpilogue(epilogue, c, output_rows, shape.columns, kernels, parallel);
   }
   std::vector<StridedRows> sources;
