@@ -1,8 +1,11 @@
 // Matrix products: the blocked driver and its kernels.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "../../ops/core/products/matmul.h"
 #include "check.h"
@@ -170,21 +173,29 @@ TEST(MatMulOfManyResultsHasTheBitsOfItsWritesThroughCaches) {
 }
 
 TEST(MatMulOfHalvesAddsItsPartsInOrder) {
+  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  // Of rows that adjoin, packed and in place, and of long ones: several parts are summed at a time.
+  for (const Case& c : {Case{1, 24, 200, 1100, true, false}, Case{1, 200, 20, 1100, true, false},
+                        Case{1, 300, 150, 1700, true, true}, Case{1, 20, 40, 2500, false, false}}) {
+    cases.push_back(c);
+  }
   for (const Kernels* kernels : KernelTables()) {
-    for (const Case& c : kCases) {
+    for (const Case& c : cases) {
+      const Context context(ToText(c, *kernels));
+      const MatMulShape shape = ShapeOf(c);
+      const auto a = HalfNumbers(c.batch * c.rows * c.depth, 3), b = HalfNumbers(c.batch * c.depth * c.columns, 4);
       for (const bool half_partials : {false, true}) {
-        const Context context(ToText(c, *kernels));
-        const MatMulShape shape = ShapeOf(c);
-        MatMulPlan plan;
-        plan.grain = 16;
-        plan.reduction = std::min<int64_t>(3, (c.depth + 15) / 16);
-        Numerics numerics;
-        numerics.type = ElementType::kHalf;
-        numerics.half_partials = half_partials;
-        const auto a = HalfNumbers(c.batch * c.rows * c.depth, 3), b = HalfNumbers(c.batch * c.depth * c.columns, 4);
-        const Partition parts{c.depth, plan.reduction, plan.grain};
-        CHECK_SAME(Product(shape, plan, numerics, a, b, *kernels),
-                   Naive(shape, parts, half_partials ? 16 : 0, false, a, b));
+        for (const int64_t parts : {3, 20}) {
+          MatMulPlan plan;
+          plan.grain = 16;
+          plan.reduction = std::min(parts, (c.depth + 15) / 16);
+          Numerics numerics;
+          numerics.type = ElementType::kHalf;
+          numerics.half_partials = half_partials;
+          const Partition reduction{c.depth, plan.reduction, plan.grain};
+          CHECK_SAME(Product(shape, plan, numerics, a, b, *kernels),
+                     Naive(shape, reduction, half_partials ? 16 : 0, false, a, b));
+        }
       }
     }
   }

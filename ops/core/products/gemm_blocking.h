@@ -37,8 +37,10 @@ inline int64_t Depth(const GemmProblem& problem) { return problem.taps() * probl
 // Whether the reduction of rows that are read in place is long enough to be summed in pieces.
 bool HasLongRows(const GemmProblem& problem);
 
-// Channels of a piece of the reduction at most: where rows are packed or long, pieces are short, so that they stay in
-// the cache.
+// Channels of neighbouring pieces of the reduction, at most, that are summed for all blocks before the next ones.
+int64_t DepthOfStage(const GemmProblem& problem);
+
+// Channels of a piece of the reduction at most: where rows are packed or long, no more than those of a stage.
 int64_t DepthOfPiece(const GemmProblem& problem, bool packs_rows);
 
 // A block of a chunk of rows. Rows are dealt evenly over the blocks, so that no block is left with very few.

@@ -132,8 +132,8 @@ class Item {
   }
 
   // Pieces that are summed for all blocks before the next ones, which then find what they share in the cache: where
-  // rows are packed or adjoin, each by itself. One stage of all pieces is right, too, and what needs whole sums at once
-  // must have it.
+  // rows are packed or adjoin, each by itself, but for short ones. One stage of all pieces is right, too, and what
+  // needs whole sums at once must have it.
   struct Stage {
     size_t begin, end;
     Channels channels;
@@ -145,7 +145,13 @@ class Item {
     if (whole_sums || !in_pieces) return {{0, pieces_.size(), {0, problem_.run}}};
     std::vector<Stage> stages;
     for (size_t i = 0; i < pieces_.size(); ++i) {
-      stages.push_back({i, i + 1, {pieces_[i].part.k_begin, pieces_[i].part.k_end}});
+      const ReductionPart& part = pieces_[i].part;
+      if (!stages.empty() && part.k_end - stages.back().channels.begin <= DepthOfStage(problem_)) {
+        stages.back().end = i + 1;
+        stages.back().channels.end = part.k_end;
+      } else {
+        stages.push_back({i, i + 1, {part.k_begin, part.k_end}});
+      }
     }
     return stages;
   }
