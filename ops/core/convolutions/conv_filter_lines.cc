@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../fetching.h"
 #include "../ordered_sums.h"
 #include "../scratch.h"
 #include "padded_lines.h"
@@ -14,6 +15,9 @@ constexpr int64_t kChainPixels = 160;           // Of dy: with their input they 
 constexpr int64_t kSlices = 8;                  // Ranges of images with a sum of their own ...
 constexpr int64_t kMostSlicedFloats = 1 << 18;  // ... where the filter is no larger than this.
 constexpr int kMaxBlockRows = 16;
+// Sums of a larger filter are fetched while products are added to them. Measured on a Zen 4: gradients of 3x3 x 512 and
+// 256 channels take 0.93 and 0.99 of the time, with smaller filters 1.0 to 1.01.
+constexpr int64_t kFloatsInCache = 1 << 18;
 
 class Lines {
  public:
@@ -73,17 +77,21 @@ class Lines {
 
    private:
     void RunChain(int64_t image, int64_t row, int64_t row_end, bool add, float* dw, float* db) {
+      const int64_t rows = row_end - row, blocks = (end_ - begin_) * op_.panels_;
       LoadGradient(image, row, row_end);
-      if (db != nullptr) SumGradient((row_end - row) * op_.shape_.out_columns, add, db);
-      lines_.Load(op_.x_ + image * op_.shape_.in_rows * op_.shape_.in_columns * op_.shape_.in_channels, row,
-                  row_end - row);
+      if (db != nullptr) SumGradient(rows * op_.shape_.out_columns, add, db);
+      lines_.Load(op_.x_ + image * op_.shape_.in_rows * op_.shape_.in_columns * op_.shape_.in_channels, row, rows);
+      Fetching gradient = GradientAfter(image, row_end, rows, blocks);
       int64_t kernel_row = -1;
       for (int64_t unit = begin_; unit < end_; ++unit) {
         if (unit / op_.blocks_ != kernel_row) {
           kernel_row = unit / op_.blocks_;
-          FindRuns(row_end - row, kernel_row);
+          FindRuns(rows, kernel_row);
         }
-        for (int64_t panel = 0; panel < op_.panels_; ++panel) RunBlock(unit, panel, row_end - row, add, dw);
+        for (int64_t panel = 0; panel < op_.panels_; ++panel) {
+          gradient.Next();
+          RunBlock(unit, panel, rows, add, dw);
+        }
       }
     }
 
@@ -94,6 +102,15 @@ class Lines {
       gradient_ = op_.packs_gradient() ? packed_.data() : from;
       if (!op_.packs_gradient()) return;
       op_.kernels_.pack(from, s.out_channels, 1, pixels, s.out_channels, packed_.data(), pixels * width);
+    }
+
+    // So many rows of dy from `row` on; images adjoin. Measured on a Zen 4: fetched ahead, filter gradients of 1x1 take
+    // 0.91 to 0.97 of the time, of 3x3 0.97 to 1.0. (Fetching the lines that are copied gains nothing.)
+    Fetching GradientAfter(int64_t image, int64_t row, int64_t rows, int64_t times) const {
+      const ConvShape& s = op_.shape_;
+      const int64_t floats = s.out_columns * s.out_channels, begin = image * s.out_rows + row;
+      const int64_t end = std::min(begin + rows, s.batch * s.out_rows);
+      return {op_.dy_ + begin * floats, op_.dy_ + end * floats, times};
     }
 
     void SumGradient(int64_t pixels, bool add, float* db) const {
@@ -125,6 +142,7 @@ class Lines {
       float* c[kMaxBlockRows];
       for (int64_t r = 0; r < rows; ++r) {
         c[r] = dw + (kernel_row * run + first + r) * s.out_channels + panel * width;
+        if (s.filter_floats() > kFloatsInCache) FetchToWrite(c[r], width);
       }
       TransposedBlock t;
       t.runs = runs_.data();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../fetching.h"
 #include "../scratch.h"
 #include "../streaming.h"
 #include "gradient_phase.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr int64_t kMostFilterChannels = 512;  // Beyond, pixels lie so far apart that copying their channels pays.
 constexpr int64_t kChunkPixels = 192;  // Output pixels of a work item's inner loops, with their input in the cache.
 constexpr int64_t kItemsPerThread = 4;
+constexpr int64_t kChunksOfItem = 8;  // At most.
 constexpr int kMaxBlockRows = 16;
 
 // Where the output pixels of a window lie: floats from one to the next, in each direction.
@@ -45,7 +47,9 @@ class Sliding {
     const int64_t chunks = CeilDivide(window_.out_rows, rows);
     const int64_t portions = std::min(panels_, CeilDivide(wanted, window_.batch * chunks));
     const int64_t tall = window_.batch * chunks;
-    const int64_t stretches = std::min(tall, std::max(wanted, CeilDivide(tall, 8)));
+    // So many for each thread that none waits for the last item of another.
+    const int64_t of_thread = std::max(kItemsPerThread, CeilDivide(tall, kChunksOfItem * parallel.threads));
+    const int64_t stretches = std::min(tall, of_thread * parallel.threads);
     parallel(stretches * portions, [&](int64_t item) {
       const int64_t stretch = item / portions, portion = item % portions;
       // Rows of the image's edge have fewer taps, but short rows alone would leave the register block half empty.
@@ -56,9 +60,11 @@ class Sliding {
       for (int64_t chunk = tall * stretch / stretches; chunk < tall * (stretch + 1) / stretches; ++chunk) {
         const int64_t image = chunk / chunks, i = chunk % chunks;
         const int64_t begin = window_.out_rows * i / chunks, end = window_.out_rows * (i + 1) / chunks;
+        const int64_t panel = panels_ * portion / portions, panel_end = panels_ * (portion + 1) / portions;
         lines.Load(x_ + image * window_.in_rows * window_.in_columns * window_.channels, begin, end - begin);
-        RunChunk(lines, a_tap, y_ + image * places_.image + begin * places_.row, end - begin,
-                 panels_ * portion / portions, panels_ * (portion + 1) / portions, &pixels);
+        Fetching ahead = Ahead(lines, image, begin, end, panel_end - panel);
+        RunChunk(lines, a_tap, y_ + image * places_.image + begin * places_.row, end - begin, panel, panel_end, &pixels,
+                 &ahead);
       }
       StreamFence();
     });
@@ -77,6 +83,19 @@ class Sliding {
     std::vector<float*> c;
   };
 
+  // What is read after output rows [begin, end) of an image, to be fetched while so many panels of these are computed:
+  // lines that are not copied, and of which each pixel is read. Measured on a Zen 4: 1x1 convolutions of 256 channels
+  // take 0.85 to 0.89 of the time, of 64 channels 0.95 to 0.99; where lines are copied, it gains nothing.
+  Fetching Ahead(const PaddedLines& lines, int64_t image, int64_t begin, int64_t end, int64_t panels) const {
+    if (!lines.in_place() || window_.stride_rows != 1 || window_.stride_columns != 1) return {};
+    const int64_t blocks = CeilDivide((end - begin) * window_.out_columns, kernels_.block_rows);
+    const int64_t floats = window_.in_columns * window_.channels;
+    const int64_t read = begin - window_.pad_top + window_.reach(end - begin);
+    const int64_t row = image * window_.in_rows + std::clamp<int64_t>(read, 0, window_.in_rows);  // Images adjoin.
+    const int64_t row_end = std::min(row + end - begin, window_.batch * window_.in_rows);
+    return {x_ + row * floats, x_ + row_end * floats, panels * blocks};
+  }
+
   // The kernel rows that meet a readable row at output row `row` under `lines`.
   Taps TapsInside(const PaddedLines& lines, int64_t row) const {
     Taps taps{0, window_.kernel_rows};
@@ -88,7 +107,7 @@ class Sliding {
 
   // Output rows from that at `y` on, `lines` being under them; rows of the same taps together.
   void RunChunk(const PaddedLines& lines, const std::vector<int64_t>& a_tap, float* y, int64_t rows,
-                int64_t panel_begin, int64_t panel_end, Pixels* pixels) const {
+                int64_t panel_begin, int64_t panel_end, Pixels* pixels, Fetching* ahead) const {
     const int64_t step = window_.stride_columns * window_.channels;
     for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
       const Taps taps = TapsInside(lines, begin);
@@ -103,12 +122,13 @@ class Sliding {
           pixels->c[i] = c;
         }
       }
-      for (int64_t panel = panel_begin; panel < panel_end; ++panel) RunPanel(*pixels, a_tap, taps, panel);
+      for (int64_t panel = panel_begin; panel < panel_end; ++panel) RunPanel(*pixels, a_tap, taps, panel, ahead);
     }
   }
 
-  // One panel of output channels.
-  void RunPanel(const Pixels& all, const std::vector<int64_t>& a_tap, Taps taps, int64_t panel) const {
+  // One panel of output channels. What a block writes is fetched while it is computed: measured on a Zen 4, 3x3
+  // convolutions take 0.95 to 1.0 of the time.
+  void RunPanel(const Pixels& all, const std::vector<int64_t>& a_tap, Taps taps, int64_t panel, Fetching* ahead) const {
     const int64_t column = panel * kernels_.block_columns, pixels = static_cast<int64_t>(all.a.size());
     IndirectBlock block{};
     block.a_tap = a_tap.data() + taps.begin;
@@ -132,6 +152,8 @@ class Sliding {
       block.a = all.a.data() + pixel;
       block.c = all.c.data() + pixel;
       block.stream = streams && BeginAtLines(block.c, block.rows, column);
+      for (int r = 0; r < block.rows && !block.stream; ++r) FetchToWrite(block.c[r] + column, block.columns);
+      ahead->Next();
       if (block.addend != nullptr) FindRows(epilogue_.addend, block, addend);
       if (block.features != nullptr) FindRows(epilogue_.relu_output, block, features);
       kernels_.indirect(block);
