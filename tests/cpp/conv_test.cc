@@ -126,18 +126,34 @@ TEST(ConvAppliesItsEpilogue) {
   }
 }
 
+void CheckPasses(const ConvShape& s, const Kernels& kernels) {
+  const Operands operands(s, false);
+  const Context context(std::string(kernels.name) + ": " + ToText(s));
+  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kInputGradient, ConvPass::kFilterGradient}) {
+    const Sums wanted = Naive(pass, s, operands);
+    const auto got = Run(pass, s, {}, {}, operands, kernels, {});
+    CHECK_CLOSE(got, wanted.value, wanted.Tolerance(kFloatError));
+    CHECK_SAME(Run(pass, s, {}, {}, operands, kernels, ThreadedParallel(5)), got);
+  }
+}
+
 // Images of many rows, whose padded rows are copied once and moved on.
 TEST(ConvOfTallImagesIsTheSumOfItsProducts) {
   for (const ConvShape& s :
        {MakeConvShape(2, 61, 40, 2, 3, 1, 3, 3, 1, 1, 1), MakeConvShape(1, 64, 50, 1, 2, 1, 2, 3, 3, 1, 1),
         MakeConvShape(1, 50, 70, 1, 17, 1, 5, 5, 2, 2, 4)}) {
-    const Operands operands(s, false);
-    const Context context(ToText(s));
-    for (const ConvPass pass : {ConvPass::kForward, ConvPass::kInputGradient, ConvPass::kFilterGradient}) {
-      const Sums wanted = Naive(pass, s, operands);
-      const auto got = Run(pass, s, {}, {}, operands, ActiveKernels(), {});
-      CHECK_CLOSE(got, wanted.value, wanted.Tolerance(kFloatError));
-      CHECK_SAME(Run(pass, s, {}, {}, operands, ActiveKernels(), ThreadedParallel(5)), got);
+    CheckPasses(s, ActiveKernels());
+  }
+}
+
+// Images of which several are summed at a time.
+TEST(ConvOfManySmallImagesIsTheSumOfItsProducts) {
+  for (const Kernels* kernels : KernelTables()) {
+    for (const ConvShape& s :
+         {MakeConvShape(43, 3, 5, 7, 40, 1, 3, 3, 1, 1, 1), MakeConvShape(19, 8, 8, 5, 70, 1, 3, 3, 1, 1, 1),
+          MakeConvShape(50, 4, 3, 6, 33, 1, 2, 2, 1, 1, 0), MakeConvShape(33, 7, 7, 3, 20, 1, 3, 3, 2, 2, 1),
+          MakeConvShape(70, 1, 1, 9, 35, 1, 3, 3, 1, 1, 1)}) {
+      CheckPasses(s, *kernels);
     }
   }
 }
