@@ -32,25 +32,26 @@ class Lines {
         blocks_(CeilDivide(window_.run(), kernels.block_rows)),
         panels_(CeilDivide(shape.out_channels, kernels.block_columns)),
         chain_rows_(std::clamp<int64_t>(kChainPixels / shape.out_columns, 1, shape.out_rows)),
-        chain_images_(std::clamp<int64_t>(kChainPixels / (shape.out_rows * shape.out_columns), 1, shape.batch)) {}
+        // The slices depend on the shape alone, so the result does not depend on the number of threads.
+        slices_(shape.filter_floats() <= kMostSlicedFloats ? std::min(kSlices, shape.batch) : 1),
+        chain_images_(std::clamp<int64_t>(kChainPixels / (shape.out_rows * shape.out_columns), 1,
+                                          CeilDivide(shape.batch, slices_))) {}
 
   void Run(float* dw, float* db, const Parallel& parallel) const {
     const int64_t floats = shape_.filter_floats(), channels = shape_.out_channels;
-    // The slices depend on the shape alone, so the result does not depend on the number of threads.
-    const int64_t slices = floats <= kMostSlicedFloats ? std::min(kSlices, shape_.batch) : 1;
     const int64_t units = shape_.kernel_rows * blocks_;
-    const int64_t portions = std::min(units, CeilDivide(4 * parallel.threads, slices));
-    Scratch sums(slices > 1 ? slices * floats : 0), bias_sums(db != nullptr ? slices * channels : 0);
-    parallel(slices * portions, [&](int64_t item) {
+    const int64_t portions = std::min(units, CeilDivide(4 * parallel.threads, slices_));
+    Scratch sums(slices_ > 1 ? slices_ * floats : 0), bias_sums(db != nullptr ? slices_ * channels : 0);
+    parallel(slices_ * portions, [&](int64_t item) {
       const int64_t slice = item / portions, portion = item % portions;
-      float* to = slices > 1 ? sums.data() + slice * floats : dw;
+      float* to = slices_ > 1 ? sums.data() + slice * floats : dw;
       float* bias_to = db != nullptr && portion == 0 ? bias_sums.data() + slice * channels : nullptr;
       Item(*this, units * portion / portions, units * (portion + 1) / portions)
-          .Run(shape_.batch * slice / slices, shape_.batch * (slice + 1) / slices, to, bias_to);
+          .Run(shape_.batch * slice / slices_, shape_.batch * (slice + 1) / slices_, to, bias_to);
     });
-    if (db != nullptr) kernels_.column_sums(bias_sums.data(), channels, slices, channels, false, db);
-    if (slices == 1) return;
-    AddInOrder(sums.data(), slices, floats, dw, kernels_, parallel);
+    if (db != nullptr) kernels_.column_sums(bias_sums.data(), channels, slices_, channels, false, db);
+    if (slices_ == 1) return;
+    AddInOrder(sums.data(), slices_, floats, dw, kernels_, parallel);
   }
 
  private:
@@ -191,6 +192,7 @@ class Lines {
   const int64_t blocks_;      // Of the rows of the product for one kernel row.
   const int64_t panels_;      // Of output channels.
   const int64_t chain_rows_;  // Of each image of a chain; several images are whole.
+  const int64_t slices_;
   const int64_t chain_images_;
 };
 
