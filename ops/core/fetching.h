@@ -9,6 +9,11 @@
 
 namespace ipu_tf {
 
+// Asks for floats that are read soon.
+inline void FetchToRead(const float* p, int64_t floats) {
+  for (int64_t i = 0; i < floats; i += kCacheLineFloats) __builtin_prefetch(p + i);
+}
+
 // Asks for floats that are written soon.
 inline void FetchToWrite(const float* p, int64_t floats) {
   for (int64_t i = 0; i < floats; i += kCacheLineFloats) __builtin_prefetch(p + i, 1);

@@ -168,7 +168,7 @@ class Sliding {
   void FindRows(const float* tensor, const IndirectBlock& block, const float** rows) const {
     for (int r = 0; r < block.rows; ++r) {
       rows[r] = tensor + (block.c[r] + block.c_offset - y_);
-      for (int column = 0; column < block.columns; column += kCacheLineFloats) __builtin_prefetch(rows[r] + column);
+      FetchToRead(rows[r], block.columns);
     }
   }
 

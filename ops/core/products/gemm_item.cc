@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "../fetching.h"
 #include "../scratch.h"
 #include "../streaming.h"
 
@@ -371,10 +372,8 @@ class Item {
   void FetchResults(const RowBlock& block, int64_t column) const {
     const int64_t first = problem_.column_offset + column;
     for (int r = 0; r < block.rows; ++r) {
-      for (int64_t i = first; i < first + kernels_.block_columns; i += kCacheLineFloats) {
-        if (!streams_) __builtin_prefetch(space_.c[block.first + r] + i, 1);
-        if (!space_.updated.empty()) __builtin_prefetch(space_.updated[block.first + r] + i);
-      }
+      if (!streams_) FetchToWrite(space_.c[block.first + r] + first, kernels_.block_columns);
+      if (!space_.updated.empty()) FetchToRead(space_.updated[block.first + r] + first, kernels_.block_columns);
     }
   }
 
