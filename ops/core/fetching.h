@@ -2,8 +2,10 @@
 #ifndef IPU_TF_OPS_CORE_FETCHING_H_
 #define IPU_TF_OPS_CORE_FETCHING_H_
 
+#include <algorithm>
 #include <cstdint>
 
+#include "kernels/kernels.h"
 #include "parallel.h"
 #include "streaming.h"
 
@@ -19,24 +21,31 @@ inline void FetchToWrite(const float* p, int64_t floats) {
   for (int64_t i = 0; i < floats; i += kCacheLineFloats) __builtin_prefetch(p + i, 1);
 }
 
-// Floats that are fetched into the second cache, a stretch at a time.
+// So many rows of a block are fetched with each of these pieces that all of them come in the first half.
+inline int64_t RowsOfPiece(int64_t rows, int64_t pieces) { return CeilDivide(rows, std::max<int64_t>(1, pieces / 2)); }
+
+// Floats that blocks of products fetch into the second cache, a stretch with each.
 class Fetching {
  public:
   Fetching() = default;
-  // All of them once Next() has been called so many times.
-  Fetching(const float* begin, const float* end, int64_t times)
-      : next_(begin), end_(end), lines_(CeilDivide(CeilDivide(end - begin, kCacheLineFloats), times)) {}
+  // All of them with so many blocks, whose reductions have so many pieces; where no tap is inside, these have none.
+  Fetching(const float* begin, const float* end, int64_t blocks, int64_t pieces)
+      : next_(begin),
+        end_(end),
+        lines_(CeilDivide(CeilDivide(end - begin, kCacheLineFloats), blocks)),
+        lines_of_piece_(CeilDivide(lines_, std::max<int64_t>(1, pieces))) {}
 
-  void Next() {
-    constexpr int kReads = 0, kSecondCache = 2;
-    for (int64_t i = 0; i < lines_ && next_ < end_; ++i, next_ += kCacheLineFloats) {
-      __builtin_prefetch(next_, kReads, kSecondCache);
-    }
+  // Gives the next stretch to a block.
+  void Next(Fetch* fetch) {
+    fetch->ahead = next_;
+    fetch->lines = std::min(lines_, CeilDivide(end_ - next_, kCacheLineFloats));
+    fetch->lines_of_piece = lines_of_piece_;
+    next_ += fetch->lines * kCacheLineFloats;
   }
 
  private:
   const float *next_ = nullptr, *end_ = nullptr;
-  int64_t lines_ = 0;
+  int64_t lines_ = 0, lines_of_piece_ = 0;
 };
 
 }  // namespace ipu_tf

@@ -14,10 +14,8 @@ namespace {
 // Of dy: with their input they stay in the L1 cache. Measured of several small images on a Zen 4, of 3x3 and images of
 // 8, 4 and 2 pixels a side: 0.94, 0.75 and 0.44 of the time of one at a time.
 constexpr int64_t kChainPixels = 160;
-constexpr int64_t kSlices = 8;  // Ranges of images with a sum of their own, unless the filter is large.
-// A larger filter is large: it does not stay in the second cache, so what of it is added to is fetched before. Measured
-// on a Zen 4: gradients of 3x3 x 512 and 256 channels take 0.93 and 0.99 of the time, of smaller filters 1.0 to 1.01.
-constexpr int64_t kMostSmallFloats = 1 << 18;
+constexpr int64_t kSlices = 8;                  // Ranges of images with a sum of their own,
+constexpr int64_t kMostSlicedFloats = 1 << 18;  // unless the filter is larger.
 constexpr int kMaxBlockRows = 16;
 
 class Lines {
@@ -31,9 +29,8 @@ class Lines {
         blocks_(CeilDivide(window_.run(), kernels.block_rows)),
         panels_(CeilDivide(shape.out_channels, kernels.block_columns)),
         chain_rows_(std::clamp<int64_t>(kChainPixels / shape.out_columns, 1, shape.out_rows)),
-        is_large_(shape.filter_floats() > kMostSmallFloats),
         // The slices depend on the shape alone, so the result does not depend on the number of threads.
-        slices_(is_large_ ? 1 : std::min(kSlices, shape.batch)),
+        slices_(shape.filter_floats() > kMostSlicedFloats ? 1 : std::min(kSlices, shape.batch)),
         chain_images_(std::clamp<int64_t>(kChainPixels / (shape.out_rows * shape.out_columns), 1,
                                           CeilDivide(shape.batch, slices_))) {}
 
@@ -98,7 +95,12 @@ class Lines {
       for (int64_t i = 0; i < chain.images; ++i) {
         lines_[i].Load(op_.x_ + (chain.image + i) * s.in_rows * s.in_columns * s.in_channels, chain.row, chain.rows);
       }
-      Fetching ahead = GradientAfter(from, pixels, blocks);
+      // Half of the blocks fetch the lines that are copied next, if there are any.
+      const int64_t of_gradient = lines_[0].in_place() ? blocks : CeilDivide(blocks, 2);
+      const int64_t pieces = chain.images * chain.rows * PiecesOfRun();
+      Fetching gradient = GradientAfter(from, pixels, of_gradient, pieces);
+      Fetching lines = LinesAfter(chain, std::max<int64_t>(1, blocks - of_gradient), pieces);
+      int64_t done = 0;
       int64_t kernel_row = -1;
       for (int64_t unit = begin_; unit < end_; ++unit) {
         if (unit / op_.blocks_ != kernel_row) {
@@ -106,11 +108,12 @@ class Lines {
           FindRuns(chain, kernel_row);
         }
         for (int64_t panel = 0; panel < op_.panels_; ++panel) {
-          ahead.Next();
-          RunBlock(unit, panel, pixels, add, dw);
+          RunBlock(unit, panel, pixels, add, done++ < of_gradient ? &gradient : &lines, dw);
         }
       }
     }
+
+    int64_t PiecesOfRun() const { return CeilDivide(op_.shape_.out_columns, op_.kernels_.piece_steps); }
 
     void LoadGradient(const float* from, int64_t pixels) {
       const ConvShape& s = op_.shape_;
@@ -121,12 +124,23 @@ class Lines {
     }
 
     // As many pixels of dy after these; images adjoin. Measured on a Zen 4: fetched ahead, filter gradients of 1x1 take
-    // 0.91 to 0.97 of the time, of 3x3 0.97 to 1.0. (Fetching the lines that are copied gains nothing.)
-    Fetching GradientAfter(const float* from, int64_t pixels, int64_t times) const {
+    // 0.91 to 0.97 of the time, of 3x3 0.97 to 1.0.
+    Fetching GradientAfter(const float* from, int64_t pixels, int64_t blocks, int64_t pieces) const {
       const ConvShape& s = op_.shape_;
       const float* dy_end = op_.dy_ + s.batch * s.out_rows * s.out_columns * s.out_channels;
       const float* begin = from + pixels * s.out_channels;
-      return {begin, begin + std::min<int64_t>(pixels * s.out_channels, dy_end - begin), times};
+      return {begin, begin + std::min<int64_t>(pixels * s.out_channels, dy_end - begin), blocks, pieces};
+    }
+
+    // As many rows of the input after those of a chain. Measured on a Zen 4: fetched before they are copied, filter
+    // gradients of 3x3 take 0.97 to 1.0 of the time; where they are read in place, as long or longer.
+    Fetching LinesAfter(const Chain& chain, int64_t blocks, int64_t pieces) const {
+      const ConvShape& s = op_.shape_;
+      const int64_t floats = s.in_columns * s.in_channels;
+      const int64_t read = chain.row * s.stride_rows - s.pad_top + op_.window_.reach(chain.rows);
+      const int64_t row = (chain.image + chain.images - 1) * s.in_rows + std::clamp<int64_t>(read, 0, s.in_rows);
+      const int64_t row_end = std::min(row + chain.images * chain.rows * s.stride_rows, s.batch * s.in_rows);
+      return {op_.x_ + row * floats, op_.x_ + row_end * floats, blocks, pieces};
     }
 
     void SumGradient(int64_t pixels, bool add, float* db) const {
@@ -150,18 +164,17 @@ class Lines {
       }
     }
 
-    void RunBlock(int64_t unit, int64_t panel, int64_t pixels, bool add, float* dw) {
+    void RunBlock(int64_t unit, int64_t panel, int64_t pixels, bool add, Fetching* ahead, float* dw) {
       const ConvShape& s = op_.shape_;
       const int64_t width = op_.kernels_.block_columns;
       const int64_t block = unit % op_.blocks_, kernel_row = unit / op_.blocks_;
       const int64_t run = op_.window_.run();
       const int64_t first = run * block / op_.blocks_, rows = run * (block + 1) / op_.blocks_ - first;
       float* c[kMaxBlockRows];
-      for (int64_t r = 0; r < rows; ++r) {
-        c[r] = dw + (kernel_row * run + first + r) * s.out_channels + panel * width;
-        if (op_.is_large_) FetchToWrite(c[r], width);
-      }
+      for (int64_t r = 0; r < rows; ++r) c[r] = dw + (kernel_row * run + first + r) * s.out_channels + panel * width;
+      Fetch fetch;
       TransposedBlock t;
+      t.fetch = &fetch;
       t.runs = runs_.data();
       t.run_count = static_cast<int64_t>(runs_.size());
       t.a_offset = first;
@@ -173,6 +186,9 @@ class Lines {
       t.rows = static_cast<int>(rows);
       t.columns = static_cast<int>(std::min(width, s.out_channels - panel * width));
       t.add = add;
+      fetch.results = true;
+      fetch.rows_of_piece = RowsOfPiece(rows, t.run_count * PiecesOfRun());
+      ahead->Next(&fetch);
       op_.kernels_.transposed(t);
     }
 
@@ -192,7 +208,6 @@ class Lines {
   const int64_t blocks_;      // Of the rows of the product for one kernel row.
   const int64_t panels_;      // Of output channels.
   const int64_t chain_rows_;  // Of each image of a chain; several images are whole.
-  const bool is_large_;       // The filter.
   const int64_t slices_;
   const int64_t chain_images_;
 };

@@ -42,7 +42,9 @@ class Sliding {
         kernels_(kernels),
         epilogue_(epilogue),
         panels_(CeilDivide(out_channels, kernels.block_columns)),
-        panel_floats_(window.kernel_rows * window.run() * kernels.block_columns) {
+        panel_floats_(window.kernel_rows * window.run() * kernels.block_columns),
+        pieces_(window.kernel_rows * CeilDivide(window.run(), kernels.piece_steps)),
+        rows_of_piece_(RowsOfPiece(kernels.block_rows, pieces_)) {
     for (int64_t r = 0; r < window.kernel_rows; ++r) panel_at_.push_back(r * window.run() * kernels.block_columns);
   }
 
@@ -66,7 +68,7 @@ class Sliding {
         const int64_t begin = window_.out_rows * i / chunks, end = window_.out_rows * (i + 1) / chunks;
         const int64_t panel = panels_ * portion / portions, panel_end = panels_ * (portion + 1) / portions;
         lines.Load(x_ + image * window_.in_rows * window_.in_columns * window_.channels, begin, end - begin);
-        Fetching ahead = Ahead(lines, image, begin, end, panel_end - panel);
+        Fetching ahead = Ahead(image, begin, end, panel_end - panel);
         RunChunk(lines, a_tap, y_ + image * places_.image + begin * places_.row, end - begin, panel, panel_end, &pixels,
                  &ahead);
       }
@@ -87,17 +89,17 @@ class Sliding {
     std::vector<float*> c;
   };
 
-  // What is read after output rows [begin, end) of an image, to be fetched while so many panels of these are computed:
-  // lines that are not copied, and of which each pixel is read. Measured on a Zen 4: 1x1 convolutions of 256 channels
-  // take 0.85 to 0.89 of the time, of 64 channels 0.95 to 0.99; where lines are copied, it gains nothing.
-  Fetching Ahead(const PaddedLines& lines, int64_t image, int64_t begin, int64_t end, int64_t panels) const {
-    if (!lines.in_place() || window_.stride_rows != 1 || window_.stride_columns != 1) return {};
+  // What is read after output rows [begin, end) of an image, to be fetched while so many panels of these are computed;
+  // only where each pixel is read. Measured on a Zen 4: 1x1 convolutions of 256 channels take 0.85 to 0.89 of the time,
+  // of 64 channels 0.95 to 0.99; 3x3 ones, whose lines are copied, 0.97 to 1.0.
+  Fetching Ahead(int64_t image, int64_t begin, int64_t end, int64_t panels) const {
+    if (window_.stride_rows != 1 || window_.stride_columns != 1) return {};
     const int64_t blocks = CeilDivide((end - begin) * window_.out_columns, kernels_.block_rows);
     const int64_t floats = window_.in_columns * window_.channels;
     const int64_t read = begin - window_.pad_top + window_.reach(end - begin);
     const int64_t row = image * window_.in_rows + std::clamp<int64_t>(read, 0, window_.in_rows);  // Images adjoin.
     const int64_t row_end = std::min(row + end - begin, window_.batch * window_.in_rows);
-    return {x_ + row * floats, x_ + row_end * floats, panels * blocks};
+    return {x_ + row * floats, x_ + row_end * floats, panels * blocks, pieces_};
   }
 
   // The kernel rows that meet a readable row at output row `row` under `lines`.
@@ -145,6 +147,8 @@ class Sliding {
     block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, out_channels_ - column));
     if (epilogue_.bias != nullptr) block.bias = epilogue_.bias + column;
     block.relu = epilogue_.relu;
+    Fetch fetch;
+    block.fetch = &fetch;
     const float *addend[kMaxBlockRows], *features[kMaxBlockRows];
     if (epilogue_.addend != nullptr) block.addend = addend;
     if (epilogue_.relu_output != nullptr) block.features = features;
@@ -156,20 +160,18 @@ class Sliding {
       block.a = all.a.data() + pixel;
       block.c = all.c.data() + pixel;
       block.stream = streams && BeginAtLines(block.c, block.rows, column);
-      for (int r = 0; r < block.rows && !block.stream; ++r) FetchToWrite(block.c[r] + column, block.columns);
-      ahead->Next();
+      fetch.results = !block.stream;
+      fetch.rows_of_piece = rows_of_piece_;
+      ahead->Next(&fetch);
       if (block.addend != nullptr) FindRows(epilogue_.addend, block, addend);
       if (block.features != nullptr) FindRows(epilogue_.relu_output, block, features);
       kernels_.indirect(block);
     }
   }
 
-  // The rows of a tensor like the output that belong to those of a block. They are fetched while it is computed.
+  // The rows of a tensor like the output that belong to those of a block.
   void FindRows(const float* tensor, const IndirectBlock& block, const float** rows) const {
-    for (int r = 0; r < block.rows; ++r) {
-      rows[r] = tensor + (block.c[r] + block.c_offset - y_);
-      FetchToRead(rows[r], block.columns);
-    }
+    for (int r = 0; r < block.rows; ++r) rows[r] = tensor + (block.c[r] - y_);
   }
 
   const Window window_;
@@ -181,6 +183,8 @@ class Sliding {
   const Kernels& kernels_;
   const Epilogue epilogue_;
   const int64_t panels_, panel_floats_;
+  const int64_t pieces_;  // Of the reduction, at most.
+  const int64_t rows_of_piece_;
   std::vector<int64_t> panel_at_;
 };
 

@@ -16,6 +16,16 @@ struct PassRounding {
   bool nanoo = false;
 };
 
+// What a block asks for beside its products, some lines with each piece of its reduction: a core waits for no more than
+// some twenty lines at a time, and operands that it needs now would queue behind the others.
+struct Fetch {
+  const float* ahead = nullptr;  // What later blocks read, for the second cache:
+  int64_t lines = 0;             // so many lines of it,
+  int64_t lines_of_piece = 0;    // and so many at a time.
+  int64_t rows_of_piece = 0;     // Rows, at a time, that the sums meet in the end,
+  bool results = false;          // and those of `c`.
+};
+
 // A block of output rows, each reduced over taps (filter positions) times a run of channels.
 struct IndirectBlock {
   const float* const* a;  // a[tap * a_tap_stride + row]: channel 0 of the input row.
@@ -36,8 +46,8 @@ struct IndirectBlock {
   PassRounding rounding;
   // What is done to sums that are neither added nor rounded, each if not null, in this order:
   const float* bias = nullptr;           // Added to every row, from the block's first column on; then a ReLU if `relu`.
-  const float* const* addend = nullptr;  // Rows that are added.
-  const float* const* features = nullptr;  // Rows of what left the ReLU whose gradient the sums become.
+  const float* const* addend = nullptr;  // Rows that are added; as those of `c`, from `c_offset` on.
+  const float* const* features = nullptr;  // So are those of what left the ReLU whose gradient the sums become.
   bool relu = false;
   // Whether sums that are not added leave the caches as they are written. Then all columns of a panel are there, and
   // rows of `c` begin at lines of the cache; before other threads read them the writer needs a fence (StreamFence).
@@ -45,6 +55,7 @@ struct IndirectBlock {
   // If not null: where the weights of the one tap are copied as they are read, from `k_begin` on, as a packed panel.
   // Then sums are not rounded.
   float* panel = nullptr;
+  const Fetch* fetch = nullptr;
 };
 
 // A stretch of the reduction whose elements lie `a_step` and `ldb` floats apart.
@@ -76,6 +87,7 @@ struct TransposedBlock {
   // rounded.
   const float* const* weights = nullptr;
   float rate = 0;
+  const Fetch* fetch = nullptr;
 };
 
 constexpr int kDenseVectors = 3;
@@ -271,6 +283,7 @@ struct Kernels {
   int block_rows;                 // Rows of the register block.
   int block_columns;              // Columns of the register block, and of a packed panel.
   int lanes;                      // Floats of a vector.
+  int piece_steps;                // Of a reduction, in a piece with which a block fetches its share.
   int dense_rows[kDenseVectors];  // Rows of a dense block of 1, 2, ... vectors of columns.
   void (*indirect)(const IndirectBlock& block);
   void (*transposed)(const TransposedBlock& block);

@@ -11,6 +11,7 @@ using Vector = __m256;
 using Mask = __m256i;
 constexpr int kLanes = 8;
 constexpr int kBlockRows = 6;
+constexpr int kPieceSteps = 128;  // As many cycles as with AVX-512.
 constexpr char kName[] = "avx2";
 
 inline Mask MakeMask(int64_t count) {
