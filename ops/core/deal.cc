@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kSpins = 2000;
 // A thread that sleeps on an idle core runs 20 to 80 us after it is asked (measured on an Intel Xeon).
 constexpr std::chrono::microseconds kPatience{100};
+constexpr std::chrono::milliseconds kLate{3};
 
 // Items are dealt by a counter, to every other core from the last one on: where ops after one another have as many
 // items, a core finds in its cache what it wrote there. A thread that comes when all are dealt finds nothing to do, so
@@ -25,6 +26,14 @@ class Deal : public std::enable_shared_from_this<Deal> {
  public:
   Deal(int64_t items, int64_t helpers, const std::function<void(int64_t)>& work)
       : items_(items), helpers_(helpers), work_(&work), end_(items) {}
+
+  // Waits while helpers run the items, or until they are late.
+  void Leave(const Schedule& schedule) {
+    for (int64_t i = 0; i < helpers_; ++i) AskForHelp(schedule);
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto is_done = [this] { return IsDone(); };
+    if (!finished_.wait_for(lock, kLate, is_done) && arrived_ >= helpers_) finished_.wait(lock, is_done);
+  }
 
   void Run(const Schedule& schedule) {
     for (int64_t i = 0; i < helpers_; ++i) AskForHelp(schedule);
@@ -41,6 +50,12 @@ class Deal : public std::enable_shared_from_this<Deal> {
     Wait();
   }
 
+  // Runs the items that are left, and waits for those that others run.
+  void Finish() {
+    RunItems();
+    Wait();
+  }
+
  private:
   static bool FromEnd() { return sched_getcpu() % 2 == 1; }
 
@@ -49,7 +64,10 @@ class Deal : public std::enable_shared_from_this<Deal> {
   }
 
   void Help() {
-    if (arrived_.fetch_add(1) >= helpers_) return;
+    if (arrived_.fetch_add(1) < helpers_) RunItems();
+  }
+
+  void RunItems() {
     const bool from_end = FromEnd();
     while (RunItem(from_end)) {
     }
@@ -69,8 +87,10 @@ class Deal : public std::enable_shared_from_this<Deal> {
   void Wait() {
     for (int i = 0; i < kSpins && done_.load() < items_; ++i) _mm_pause();
     std::unique_lock<std::mutex> lock(mutex_);
-    finished_.wait(lock, [this] { return done_.load() == items_; });
+    finished_.wait(lock, [this] { return IsDone(); });
   }
+
+  bool IsDone() const { return done_.load() == items_; }
 
   const int64_t items_;
   const int64_t helpers_;
@@ -88,6 +108,12 @@ class Deal : public std::enable_shared_from_this<Deal> {
 
 void DealItems(int64_t items, int64_t helpers, const std::function<void(int64_t)>& work, const Schedule& schedule) {
   std::make_shared<Deal>(items, helpers, work)->Run(schedule);
+}
+
+void LeaveItems(int64_t items, int64_t helpers, const std::function<void(int64_t)>& work, const Schedule& schedule) {
+  const auto deal = std::make_shared<Deal>(items, helpers, work);
+  deal->Leave(schedule);
+  deal->Finish();
 }
 
 }  // namespace ipu_tf

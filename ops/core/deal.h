@@ -14,6 +14,10 @@ using Schedule = std::function<void(std::function<void()> task)>;
 // brings; returns when all are done.
 void DealItems(int64_t items, int64_t helpers, const std::function<void(int64_t)>& work, const Schedule& schedule);
 
+// The same on `helpers` other threads alone: of as many as there are cores, none then shares its core with this thread.
+// For work that takes longer than waking them. Where they do not come soon, as the pool is busy, this thread helps.
+void LeaveItems(int64_t items, int64_t helpers, const std::function<void(int64_t)>& work, const Schedule& schedule);
+
 }  // namespace ipu_tf
 
 #endif  // IPU_TF_OPS_CORE_DEAL_H_

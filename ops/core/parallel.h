@@ -11,13 +11,14 @@ namespace ipu_tf {
 // Runs work(item) once for every item in [0, items), in any order, on any thread; returns when all are done.
 struct Parallel {
   int threads = 1;
-  std::function<void(int64_t items, const std::function<void(int64_t)>& work)> run;
+  bool is_long = false;  // Whether the work takes much longer than waking threads for it.
+  std::function<void(int64_t items, const std::function<void(int64_t)>& work, bool is_long)> run;
 
   void operator()(int64_t items, const std::function<void(int64_t)>& work) const {
     if (items == 1 || threads == 1 || !run) {
       for (int64_t i = 0; i < items; ++i) work(i);
     } else if (items > 0) {
-      run(items, work);
+      run(items, work, is_long);
     }
   }
 };
@@ -26,6 +27,13 @@ struct Parallel {
 inline Parallel ForFloats(int64_t floats, const Parallel& parallel) {
   constexpr int64_t kFew = int64_t{1} << 18;
   return floats < kFew ? Parallel{} : parallel;
+}
+
+// For so many multiplications: fifty million and more take a core half a millisecond and longer.
+inline Parallel ForProducts(int64_t multiplications, Parallel parallel) {
+  constexpr int64_t kMany = 50'000'000;
+  parallel.is_long = multiplications >= kMany;
+  return parallel;
 }
 
 inline int64_t CeilDivide(int64_t n, int64_t d) { return (n + d - 1) / d; }

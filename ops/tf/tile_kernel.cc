@@ -17,9 +17,11 @@ using tensorflow::Tensor;
 Parallel ParallelOn(Eigen::ThreadPoolInterface* pool, int threads) {
   Parallel parallel;
   parallel.threads = threads;
-  parallel.run = [pool, threads](int64_t items, const std::function<void(int64_t)>& work) {
-    DealItems(items, std::min<int64_t>(threads, items) - 1, work,
-              [pool](std::function<void()> task) { pool->Schedule(std::move(task)); });
+  parallel.run = [pool, threads](int64_t items, const std::function<void(int64_t)>& work, bool is_long) {
+    const Schedule schedule = [pool](std::function<void()> task) { pool->Schedule(std::move(task)); };
+    const bool in_pool = pool->CurrentThreadId() >= 0;
+    if (is_long && !in_pool) return LeaveItems(items, std::min<int64_t>(threads, items), work, schedule);
+    DealItems(items, std::min<int64_t>(threads, items) - 1, work, schedule);
   };
   return parallel;
 }

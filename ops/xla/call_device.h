@@ -26,7 +26,8 @@ class CallThreads : public tsl::thread::ThreadPoolInterface {
 
   void Schedule(std::function<void()> task) override { threads_.Schedule(std::move(task)); }
   int NumThreads() const override { return count_; }
-  int CurrentThreadId() const override { return -1; }  // Kernels are told of no thread by number.
+  // A program may call a kernel from one of these threads: so kernels do not leave their work to the others.
+  int CurrentThreadId() const override { return 0; }
 
  private:
   xla::ffi::ThreadPool threads_;

@@ -46,6 +46,37 @@ TEST(NobodyWaitsForABusyPool) {
   for (const Task& task : pool.tasks) task();
 }
 
+TEST(HelpersRunTheItemsThatAreLeftToThem) {
+  const std::thread::id caller = std::this_thread::get_id();
+  int left_alone = 0;
+  for (const int64_t items : {1, 2, 7, 100}) {
+    for (const int64_t helpers : {1, 2, 3}) {
+      std::vector<int> runs(items);
+      std::atomic<int> of_caller{0};
+      IdlePool pool;
+      const auto work = [&](int64_t item) {
+        ++runs[item];
+        if (std::this_thread::get_id() == caller) ++of_caller;
+      };
+      LeaveItems(items, helpers, work, pool.Scheduler());
+      CHECK_SAME(runs, std::vector<int>(items, 1));
+      CHECK(static_cast<int64_t>(pool.threads.size()) == helpers);
+      left_alone += of_caller == 0;
+    }
+  }
+  CHECK(left_alone > 0);  // All of them, unless helpers are late: the machine may be busy.
+}
+
+TEST(ItemsThatAreLeftToABusyPoolAreRunAllTheSame) {
+  std::vector<int> runs(5);
+  BusyPool pool;
+  LeaveItems(5, 2, [&](int64_t item) { ++runs[item]; }, pool.Scheduler());
+  CHECK_SAME(runs, std::vector<int>(5, 1));
+  CHECK(pool.tasks.size() == 2);
+  runs.clear();
+  for (const Task& task : pool.tasks) task();
+}
+
 TEST(OneMoreHelperIsAskedWhereOneIsLate) {
   BusyPool pool;
   DealItems(3, 2, [](int64_t) { Sleep(1); }, pool.Scheduler());

@@ -49,7 +49,7 @@ Written WriteBothWays(int64_t floats, const std::function<void(float*)>& write) 
 Parallel ThreadedParallel(int threads) {
   Parallel parallel;
   parallel.threads = threads;
-  parallel.run = [threads](int64_t items, const std::function<void(int64_t)>& work) {
+  parallel.run = [threads](int64_t items, const std::function<void(int64_t)>& work, bool /*is_long*/) {
     IdlePool pool;
     DealItems(items, threads - 1, work, pool.Scheduler());
   };

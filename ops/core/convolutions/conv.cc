@@ -184,7 +184,8 @@ void PlannedInputGradient(const ConvShape& shape, const ConvPlan& plan, const Nu
 }  // namespace
 
 void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x, const float* w,
-                 float* y, const Kernels& kernels, const Parallel& parallel, const Epilogue& epilogue) {
+                 float* y, const Kernels& kernels, const Parallel& threads, const Epilogue& epilogue) {
+  const Parallel parallel = ForProducts(shape.multiplications(), threads);
   if (numerics.stochastic()) return TiledConvForward(shape, plan, numerics, x, w, y, parallel);
   if (LinesPay(ConvPass::kForward, shape, plan, numerics)) {
     return LinesForward(shape, x, w, y, kernels, parallel, epilogue);
@@ -194,8 +195,9 @@ void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& n
 }
 
 void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* w,
-                       const float* dy, float* dx, const Kernels& kernels, const Parallel& parallel,
+                       const float* dy, float* dx, const Kernels& kernels, const Parallel& threads,
                        const Epilogue& epilogue) {
+  const Parallel parallel = ForProducts(shape.multiplications(), threads);
   if (numerics.stochastic()) {
     return TiledConvInputGradient(shape, plan, numerics, w, dy, dx, parallel);
   }

@@ -335,7 +335,8 @@ class FilterGradient {
 }  // namespace
 
 void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
-                        const float* dy, float* dw, const Kernels& kernels, const Parallel& parallel, float* db) {
+                        const float* dy, float* dw, const Kernels& kernels, const Parallel& threads, float* db) {
+  const Parallel parallel = ForProducts(shape.multiplications(), threads);
   if (numerics.stochastic()) {
     return TiledConvFilterGradient(shape, plan, numerics, x, dy, dw, parallel);
   }

@@ -21,6 +21,7 @@ struct ConvShape {
   int64_t group_out_channels() const { return out_channels / groups; }
   // One channel in and out for every group.
   bool plain_depthwise() const { return groups > 1 && groups == in_channels && groups == out_channels; }
+  int64_t multiplications() const { return batch * out_rows * out_columns * filter_floats(); }
   int64_t filter_floats() const { return kernel_rows * kernel_columns * group_in_channels() * out_channels; }
 };
 

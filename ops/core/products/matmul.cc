@@ -122,8 +122,9 @@ std::string CheckPlan(const MatMulPlan& plan, const MatMulShape& shape) {
 }
 
 void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics, const float* a, const float* b,
-            float* c, const Kernels& kernels, const Parallel& parallel, const WeightUpdate& update,
+            float* c, const Kernels& kernels, const Parallel& threads, const WeightUpdate& update,
             const Epilogue& epilogue) {
+  const Parallel parallel = ForProducts(shape.batch() * shape.rows * shape.columns * shape.depth, threads);
   const int64_t output_rows = shape.batch() * shape.rows;
   if (numerics.stochastic()) {
     TiledMatMul(shape, plan, numerics, a, b, c, parallel);
