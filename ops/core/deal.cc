@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kSpins = 2000;
 // A thread that sleeps on an idle core runs 20 to 80 us after it is asked (measured on an Intel Xeon).
 constexpr std::chrono::microseconds kPatience{100};
+// Helpers that come later than that are busy elsewhere. Waking every millisecond to see takes a core from them.
 constexpr std::chrono::milliseconds kLate{3};
 
 // Items are dealt by a counter, to every other core from the last one on: where ops after one another have as many
@@ -27,12 +28,16 @@ class Deal : public std::enable_shared_from_this<Deal> {
   Deal(int64_t items, int64_t helpers, const std::function<void(int64_t)>& work)
       : items_(items), helpers_(helpers), work_(&work), end_(items) {}
 
-  // Waits while helpers run the items, or until they are late.
+  // Waits while helpers run the items; where they are late, runs those that are left.
   void Leave(const Schedule& schedule) {
     for (int64_t i = 0; i < helpers_; ++i) AskForHelp(schedule);
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto is_done = [this] { return IsDone(); };
-    if (!finished_.wait_for(lock, kLate, is_done) && arrived_ >= helpers_) finished_.wait(lock, is_done);
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      const bool done = finished_.wait_for(lock, kLate, [this] { return IsDone(); });
+      if (done || arrived_ >= helpers_) return WaitWith(&lock);
+    }
+    RunItems();
+    Wait();
   }
 
   void Run(const Schedule& schedule) {
@@ -47,12 +52,6 @@ class Deal : public std::enable_shared_from_this<Deal> {
       asked_again = true;
       AskForHelp(schedule);
     }
-    Wait();
-  }
-
-  // Runs the items that are left, and waits for those that others run.
-  void Finish() {
-    RunItems();
     Wait();
   }
 
@@ -87,7 +86,11 @@ class Deal : public std::enable_shared_from_this<Deal> {
   void Wait() {
     for (int i = 0; i < kSpins && done_.load() < items_; ++i) _mm_pause();
     std::unique_lock<std::mutex> lock(mutex_);
-    finished_.wait(lock, [this] { return IsDone(); });
+    WaitWith(&lock);
+  }
+
+  void WaitWith(std::unique_lock<std::mutex>* lock) {
+    finished_.wait(*lock, [this] { return IsDone(); });
   }
 
   bool IsDone() const { return done_.load() == items_; }
@@ -111,9 +114,7 @@ void DealItems(int64_t items, int64_t helpers, const std::function<void(int64_t)
 }
 
 void LeaveItems(int64_t items, int64_t helpers, const std::function<void(int64_t)>& work, const Schedule& schedule) {
-  const auto deal = std::make_shared<Deal>(items, helpers, work);
-  deal->Leave(schedule);
-  deal->Finish();
+  std::make_shared<Deal>(items, helpers, work)->Leave(schedule);
 }
 
 }  // namespace ipu_tf

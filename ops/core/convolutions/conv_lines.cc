@@ -148,6 +148,7 @@ class Sliding {
     if (epilogue_.bias != nullptr) block.bias = epilogue_.bias + column;
     block.relu = epilogue_.relu;
     Fetch fetch;
+    fetch.rows_of_piece = rows_of_piece_;
     block.fetch = &fetch;
     const float *addend[kMaxBlockRows], *features[kMaxBlockRows];
     if (epilogue_.addend != nullptr) block.addend = addend;
@@ -161,7 +162,6 @@ class Sliding {
       block.c = all.c.data() + pixel;
       block.stream = streams && BeginAtLines(block.c, block.rows, column);
       fetch.results = !block.stream;
-      fetch.rows_of_piece = rows_of_piece_;
       ahead->Next(&fetch);
       if (block.addend != nullptr) FindRows(epilogue_.addend, block, addend);
       if (block.features != nullptr) FindRows(epilogue_.relu_output, block, features);
