@@ -23,10 +23,13 @@ struct Parallel {
   }
 };
 
-// For work on so few floats that waking a thread would take longer than doing it: this thread alone.
-inline Parallel ForFloats(int64_t floats, const Parallel& parallel) {
-  constexpr int64_t kFew = int64_t{1} << 18;
-  return floats < kFew ? Parallel{} : parallel;
+// For so many floats: waking a thread for few would take longer than the work on them, which this thread does alone; to
+// read and to write three million moves 24 MB.
+inline Parallel ForFloats(int64_t floats, Parallel parallel) {
+  constexpr int64_t kFew = int64_t{1} << 18, kMany = int64_t{3} << 20;
+  if (floats < kFew) return Parallel{};
+  parallel.is_long = floats >= kMany;
+  return parallel;
 }
 
 // For so many multiplications: fifty million and more take a core half a millisecond and longer.

@@ -17,7 +17,7 @@ void DepthwiseConv(const PixelRows::Grid& grid, const std::vector<Tap>& taps, in
   std::vector<const float*> weights;
   for (const int64_t at : tap_at) weights.push_back(w + at);
   const int64_t lines = images * grid.rows, chunk = DepthwiseLines(grid.columns * grid.out_pixel);
-  parallel(CeilDivide(lines, chunk), [&](int64_t item) {
+  ForFloats(lines * grid.columns * grid.out_pixel, parallel)(CeilDivide(lines, chunk), [&](int64_t item) {
     DepthwiseRuns runs(grid, taps);
     runs.Take(item * chunk, std::min(lines, (item + 1) * chunk));
     DepthwiseBlock block{};

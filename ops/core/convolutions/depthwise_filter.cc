@@ -90,7 +90,8 @@ class DepthwiseSums {
 }  // namespace
 
 void DepthwiseFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
-                             const float* dy, float* dw, const Kernels& kernels, const Parallel& parallel) {
+                             const float* dy, float* dw, const Kernels& kernels, const Parallel& threads) {
+  const Parallel parallel = ForFloats(shape.batch * shape.out_rows * shape.out_columns * shape.out_channels, threads);
   const bool side_by_side = SumsSideBySide(shape, numerics);
   const std::vector<FilterPiece> pieces = FilterPieces(shape, plan, side_by_side);
   const int64_t count = static_cast<int64_t>(pieces.size());
