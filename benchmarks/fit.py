@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 from benchmarks.errors import WorkerError
@@ -37,12 +38,19 @@ class Worker:
     Args:
         engine: The engine.
         command: Module and further arguments of the process; see `benchmarks.fit_worker`.
+        environment: Variables of its environment, beside those of this process.
     """
 
-    def __init__(self, engine: str, command: Sequence[str] = ("benchmarks.fit_worker",)) -> None:
+    def __init__(
+        self,
+        engine: str,
+        command: Sequence[str] = ("benchmarks.fit_worker",),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.engine = engine
         self._process = subprocess.Popen(
             [sys.executable, "-m", *command, engine],
+            env={**os.environ, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -3,8 +3,9 @@
 Each side runs in a separate process. First both try their settings and keep the fastest. Then
 fresh processes, which train with these alone, take turns, round by round; after the rounds both
 start again. A ratio above 1 means that `ipu_tf` is faster. Of stock Keras, in the graph executor,
-the share of products (matmuls, convolutions) in the time of all ops is measured as well: if
-products took just as long here and all else took no time, the ratio would be the reciprocal.
+the share of products (matmuls, convolutions) in the time of all ops is measured as well, one op at
+a time: if products took just as long here and all else took no time, the ratio would be the
+reciprocal.
 """
 
 from __future__ import annotations
@@ -79,9 +80,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     command = ("benchmarks.kinds_worker", name, optimizer)
     with Worker("stock", command) as stock, Worker("ipu_tf", command) as tile:
         trials = try_settings((stock, tile), settings_to_try, network.steps)
-        as_graph = [each for each in trials["stock"] if not each["settings"]["jit_compile"]]
-        request = {"settings": fastest(as_graph), "steps": network.steps, "profile": True}
-        share = stock.ask(request)["products_share"]
+    share = _products_share(command, trials["stock"], network.steps)
     settings = {engine: fastest(trials[engine]) for engine in ENGINES}
     steps = network.steps if big else TRIALS_IN_A_ROUND * network.steps
     starts = [start(command, settings, steps, options.rounds) for _ in range(options.restarts)]
@@ -104,6 +103,29 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         ),
         "peak_bytes": _peaks(starts, BIG_WANTED_MEMORY if big else WANTED_MEMORY),
     }
+
+
+def _products_share(
+    command: tuple[str, ...], trials: Sequence[dict[str, Any]], steps: int
+) -> float:
+    """The share of products in the time of stock's ops, in the graph executor.
+
+    TensorFlow runs one at a time: of ops side by side, each counts for as long as it takes on its
+    part of the cores, and the share would say how they were scheduled.
+
+    Args:
+        command: See `Worker`.
+        trials: Those of stock Keras.
+        steps: The steps that are profiled, after as many that are not.
+
+    Raises:
+        WorkerError: Stock Keras does not train.
+    """
+    as_graph = [each for each in trials if not each["settings"]["jit_compile"]]
+    request = {"settings": fastest(as_graph), "steps": steps}
+    with Worker("stock", command, {"TF_NUM_INTEROP_THREADS": "1"}) as stock:
+        stock.ask(request)
+        return float(stock.ask(request | {"profile": True})["products_share"])
 
 
 def try_settings(
