@@ -15,8 +15,10 @@ with warnings.catch_warnings():
 
 
 @pytest.mark.slow
-# Where JAX is installed, TFP's backend for it imports names that some versions of JAX deprecate.
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+# Where JAX is installed, TFP's backend for it uses what some versions of JAX deprecate.
+@pytest.mark.filterwarnings(
+    r"ignore:jax\.interpreters:DeprecationWarning", "ignore:shape requires:DeprecationWarning"
+)
 def test_ours_draws_what_a_graph_draws_and_is_not_slower(monkeypatch):
     monkeypatch.setattr(mcmc, "CHAINS", (1, 2))
     result = mcmc.run(argparse.Namespace(rounds=3, samples=3))
