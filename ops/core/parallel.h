@@ -23,8 +23,8 @@ struct Parallel {
   }
 };
 
-// For so many floats: waking a thread for few would take longer than the work on them, which this thread does alone; to
-// read and to write three million moves 24 MB.
+// For so many floats: waking a thread for few would take longer than the work on them, which this thread does alone;
+// three million, 24 MB to read and to write, take much longer than waking threads.
 inline Parallel ForFloats(int64_t floats, Parallel parallel) {
   constexpr int64_t kFew = int64_t{1} << 18, kMany = int64_t{3} << 20;
   if (floats < kFew) return Parallel{};
