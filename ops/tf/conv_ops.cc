@@ -1,6 +1,8 @@
 // The convolution ops and their gradients: IpuConv2D*, IpuDepthwiseConv2dNative*.
 #include "../core/convolutions/conv.h"
 
+#include <algorithm>
+
 #include "conv_shape.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -15,11 +17,23 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
+// The filter of some of the image's channels, from `first` on.
+Scratch FilterOfChannels(const ConvShape& shape, const float* w, int64_t first, int64_t channels) {
+  const int64_t positions = shape.kernel_rows * shape.kernel_columns, floats = channels * shape.out_channels;
+  Scratch part(positions * floats);
+  for (int64_t position = 0; position < positions; ++position) {
+    std::copy_n(w + (position * shape.in_channels + first) * shape.out_channels, floats,
+                part.data() + position * floats);
+  }
+  return part;
+}
+
 // One pass of a convolution. The inputs are the image (of the input gradient its shape), the filter (of the filter
-// gradient its shape) and, of gradients, that of the output. A forward convolution may have a bias, too, and a ReLU
-// if the attribute says so; an input gradient another one that is added, and what left the ReLU before it; a filter
-// gradient may give that of the bias. A depthwise convolution is a grouped one: its filter [rows, columns, C,
-// multiplier] has the memory layout of a grouped filter [rows, columns, 1, C * multiplier].
+// gradient its shape) and, of gradients, that of the output. A joined op may have what follows the product, too: a
+// bias, and a ReLU if the attribute says so; a tensor that is added; what left the ReLU whose gradient it is. An input
+// gradient may be that of some channels, a filter gradient may give that of the bias. A depthwise convolution is a
+// grouped one: its filter [rows, columns, C, multiplier] has the memory layout of a grouped filter [rows, columns, 1,
+// C * multiplier].
 template <ConvPass Pass, bool Depthwise>
 class ConvKernel : public TileKernel {
  public:
@@ -29,6 +43,11 @@ class ConvKernel : public TileKernel {
     if (error.empty()) error = ParsePlan(plan_, numerics_.type, &conv_plan_);
     OP_REQUIRES(context, error.empty(), Error(error));
     if (context->HasAttr("relu")) OP_REQUIRES_OK(context, context->GetAttr("relu", &relu_));
+    if (context->HasAttr("channels")) {
+      OP_REQUIRES_OK(context, context->GetAttr("first_channel", &first_channel_));
+      OP_REQUIRES_OK(context, context->GetAttr("channels", &channels_));
+    }
+    bias_ = PlaceOf("bias");
     addend_ = PlaceOf("addend");
     features_ = PlaceOf("features");
   }
@@ -40,10 +59,15 @@ class ConvKernel : public TileKernel {
     IPU_TF_CHECK(context, MakeConvShape(attributes_, input, filter, Depthwise, &shape));
     IPU_TF_CHECK(context, CheckPlan(Pass, conv_plan_, shape));
     if (Pass != ConvPass::kForward) IPU_TF_CHECK(context, CheckOutBackprop(shape, context->input(2).shape()));
+    TensorShape result_shape = ResultShape(shape, input, filter);
+    if (channels_ > 0) {
+      IPU_TF_CHECK(context, CheckChannels(shape));
+      result_shape.set_dim(3, channels_);
+    }
     Epilogue epilogue;
-    IPU_TF_CHECK(context, ReadEpilogue(context, shape, input, &epilogue));
+    IPU_TF_CHECK(context, ReadEpilogue(context, result_shape, &epilogue));
     Tensor *output = nullptr, *bias = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, ResultShape(shape, input, filter), &output));
+    OP_REQUIRES_OK(context, context->allocate_output(0, result_shape, &output));
     if (context->num_outputs() == 2) {
       OP_REQUIRES_OK(context, context->allocate_output(1, TensorShape({shape.out_channels}), &bias));
     }
@@ -56,7 +80,16 @@ class ConvKernel : public TileKernel {
     if constexpr (Pass == ConvPass::kForward) {
       ConvForward(shape, conv_plan_, numerics, a.data(), b.data(), result.data(), kernels, parallel, epilogue);
     } else if constexpr (Pass == ConvPass::kInputGradient) {
-      ConvInputGradient(shape, conv_plan_, numerics, a.data(), b.data(), result.data(), kernels, parallel, epilogue);
+      const float* w = a.data();
+      ConvPlan plan = conv_plan_;
+      Scratch of_channels;
+      if (channels_ > 0) {
+        of_channels = FilterOfChannels(shape, w, first_channel_, channels_);
+        w = of_channels.data();
+        shape.in_channels = channels_;
+        plan.out_channels = std::min<int64_t>(plan.out_channels, channels_);  // Parts of results, not of sums.
+      }
+      ConvInputGradient(shape, plan, numerics, w, b.data(), result.data(), kernels, parallel, epilogue);
     } else {
       ConvFilterGradient(shape, conv_plan_, numerics, a.data(), b.data(), result.data(), kernels, parallel,
                          bias == nullptr ? nullptr : bias->flat<float>().data());
@@ -81,31 +114,38 @@ class ConvKernel : public TileKernel {
     return Pass == ConvPass::kForward ? OutputShape(shape) : Pass == ConvPass::kInputGradient ? input : filter;
   }
 
+  // Returns an error, or "" if the image has the channels that are asked for.
+  std::string CheckChannels(const ConvShape& shape) const {
+    if (shape.groups == 1 && first_channel_ >= 0 && first_channel_ + channels_ <= shape.in_channels) return "";
+    return "channels are those of an image in one group. Received: channels " + std::to_string(first_channel_) +
+           " to " + std::to_string(first_channel_ + channels_) + " of " + std::to_string(shape.in_channels) + " in " +
+           std::to_string(shape.groups) + " groups";
+  }
+
   // Returns an error, or "" with what the inputs beside those of the stock op say.
-  std::string ReadEpilogue(OpKernelContext* context, const ConvShape& shape, const TensorShape& input,
-                           Epilogue* epilogue) const {
-    if (Pass == ConvPass::kForward && context->num_inputs() == 3) {
+  std::string ReadEpilogue(OpKernelContext* context, const TensorShape& result, Epilogue* epilogue) const {
+    std::string error;
+    if (bias_ >= 0) {
       epilogue->relu = relu_;
-      return ReadBias(context->input(2), shape.out_channels, &epilogue->bias);
+      error = ReadBias(context->input(bias_), result.dim_size(3), &epilogue->bias);
     }
-    if (Pass != ConvPass::kInputGradient) return "";
-    std::string error = ReadLikeImage(context, "addend", addend_, input, &epilogue->addend);
-    return error.empty() ? ReadLikeImage(context, "features", features_, input, &epilogue->relu_output) : error;
+    if (error.empty()) error = ReadLikeResult(context, "addend", addend_, result, &epilogue->addend);
+    return error.empty() ? ReadLikeResult(context, "features", features_, result, &epilogue->relu_output) : error;
   }
 
   // The place of the input of this name, -1 if the op has none.
   int PlaceOf(const char* name) const {
     int place = 0, end = 0;
-    return InputRange(name, &place, &end).ok() ? place : -1;
+    return InputRange(name, &place, &end).ok() && place < end ? place : -1;
   }
 
   // Returns an error, or "" with the data of an input, if the op has it.
-  static std::string ReadLikeImage(OpKernelContext* context, const char* name, int place, const TensorShape& image,
-                                   const float** data) {
+  static std::string ReadLikeResult(OpKernelContext* context, const char* name, int place, const TensorShape& result,
+                                    const float** data) {
     if (place < 0) return "";
     const Tensor& tensor = context->input(place);
-    if (tensor.shape() != image) {
-      return name + (" must have the shape of the image, " + image.DebugString()) +
+    if (tensor.shape() != result) {
+      return name + (" must have the shape of the result, " + result.DebugString()) +
              ". Received: " + tensor.shape().DebugString();
     }
     *data = tensor.flat<float>().data();
@@ -115,7 +155,8 @@ class ConvKernel : public TileKernel {
   ConvAttributes attributes_;
   ConvPlan conv_plan_;
   bool relu_ = false;
-  int addend_ = -1, features_ = -1;
+  int64_t first_channel_ = 0, channels_ = 0;  // Of the result; 0: all.
+  int bias_ = -1, addend_ = -1, features_ = -1;
 };
 
 template <bool Depthwise>
@@ -168,33 +209,31 @@ REGISTER_OP("IpuConv2DBackpropInput")
     .Attr("use_cudnn_on_gpu: bool = true")
     .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
 
-REGISTER_OP("IpuConv2DBackpropInputRelu")
+REGISTER_OP("IpuConv2DBackpropInputFused")
     .Input("input_sizes: int32")
     .Input("filter: T")
     .Input("out_backprop: T")
-    .Input("features: T")
+    .Input("bias: biases * T")
+    .Input("addend: addends * T")
+    .Input("features: masks * T")
     .Output("output: T")
+    .Attr("biases: int >= 0 = 0")
+    .Attr("addends: int >= 0 = 0")
+    .Attr("masks: int >= 0 = 0")
+    .Attr("relu: bool = false")
+    .Attr("first_channel: int >= 0 = 0")
+    .Attr("channels: int >= 0 = 0")
     .Attr("use_cudnn_on_gpu: bool = true")
-    .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
-
-REGISTER_OP("IpuConv2DBackpropInputAdd")
-    .Input("input_sizes: int32")
-    .Input("filter: T")
-    .Input("out_backprop: T")
-    .Input("addend: T")
-    .Output("output: T")
-    .Attr("use_cudnn_on_gpu: bool = true")
-    .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
-
-REGISTER_OP("IpuConv2DBackpropInputAddRelu")
-    .Input("input_sizes: int32")
-    .Input("filter: T")
-    .Input("out_backprop: T")
-    .Input("addend: T")
-    .Input("features: T")
-    .Output("output: T")
-    .Attr("use_cudnn_on_gpu: bool = true")
-    .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
+    .IPU_TF_CONV_ATTRS.SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      TF_RETURN_IF_ERROR(InputSizesShape(c));
+      int64_t channels = 0;
+      TF_RETURN_IF_ERROR(c->GetAttr("channels", &channels));
+      tensorflow::shape_inference::ShapeHandle image = c->output(0);
+      if (channels == 0) return absl::OkStatus();
+      TF_RETURN_IF_ERROR(c->ReplaceDim(image, 3, c->MakeDim(channels), &image));
+      c->set_output(0, image);
+      return absl::OkStatus();
+    });
 
 REGISTER_OP("IpuConv2DBackpropFilter")
     .Input("input: T")
@@ -211,6 +250,14 @@ REGISTER_OP("IpuConv2DBias")
     .Output("output: T")
     .Attr("use_cudnn_on_gpu: bool = true")
     .Attr("relu: bool = false")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(tensorflow::shape_inference::Conv2DShapeWithExplicitPadding);
+
+REGISTER_OP("IpuConv2DReluGrad")
+    .Input("input: T")
+    .Input("filter: T")
+    .Input("features: T")
+    .Output("output: T")
+    .Attr("use_cudnn_on_gpu: bool = true")
     .IPU_TF_CONV_ATTRS.SetShapeFn(tensorflow::shape_inference::Conv2DShapeWithExplicitPadding);
 
 REGISTER_OP("IpuConv2DBackpropFilterWithBias")
@@ -255,11 +302,8 @@ IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropFilter", FilterGrad
 
 // Only float32: with float16 the sum is rounded before the bias is added.
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), ForwardKernel<false>);
-REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputRelu").Device(DEVICE_CPU).TypeConstraint<float>("T"),
-                        InputGradientKernel<false>);
-REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputAdd").Device(DEVICE_CPU).TypeConstraint<float>("T"),
-                        InputGradientKernel<false>);
-REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputAddRelu").Device(DEVICE_CPU).TypeConstraint<float>("T"),
+REGISTER_KERNEL_BUILDER(Name("IpuConv2DReluGrad").Device(DEVICE_CPU).TypeConstraint<float>("T"), ForwardKernel<false>);
+REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputFused").Device(DEVICE_CPU).TypeConstraint<float>("T"),
                         InputGradientKernel<false>);
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropFilterWithBias").Device(DEVICE_CPU).TypeConstraint<float>("T"),
                         FilterGradientKernel<false>);

@@ -15,6 +15,8 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 @tf.RegisterGradient("IpuAdamUpdate")
 @tf.RegisterGradient("IpuBiasAddGrad")
 @tf.RegisterGradient("IpuColumnSums")
+@tf.RegisterGradient("IpuConv2DBackpropInputFused")
+@tf.RegisterGradient("IpuConv2DReluGrad")
 @tf.RegisterGradient("IpuGatherRows")
 @tf.RegisterGradient("IpuGatherSegmentSum")
 @tf.RegisterGradient("IpuGelu")

@@ -179,23 +179,6 @@ def _conv_bias(op: Any, grad: tf.Tensor) -> Gradients:
     return *_of_conv(op, "Conv2D", grad), tf.reduce_sum(grad, axis=[0, 1, 2])
 
 
-@tf.RegisterGradient("IpuConv2DBackpropInputRelu")
-def _input_gradient_before_relu(op: Any, grad: tf.Tensor) -> Gradients:
-    grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.inputs[3])
-    return *_of_input_gradient(op, "Conv2D", grad), None
-
-
-@tf.RegisterGradient("IpuConv2DBackpropInputAdd")
-def _input_gradient_and_another(op: Any, grad: tf.Tensor) -> Gradients:
-    return *_of_input_gradient(op, "Conv2D", grad), grad
-
-
-@tf.RegisterGradient("IpuConv2DBackpropInputAddRelu")
-def _both_before_relu(op: Any, grad: tf.Tensor) -> Gradients:
-    grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.inputs[4])
-    return *_of_input_gradient(op, "Conv2D", grad), grad, None
-
-
 @tf.RegisterGradient("IpuConv2DBackpropFilterWithBias")
 def _filter_and_bias_gradient(op: Any, grad: tf.Tensor, bias: tf.Tensor) -> Gradients:
     x_gradient, _, dy_gradient = _of_filter_gradient(op, "Conv2D", grad)

@@ -116,15 +116,25 @@ def _filter_and_bias_gradients(chain: Chain) -> Sequence[str]:
     return [of_filter, chain.add("BiasAddGrad", chain.inputs[2])]
 
 
-def _input_gradient(*, adds: bool = False, relu: bool = False) -> Expand:
-    def expand_gradient(chain: Chain) -> Sequence[str]:
-        sizes, kernel, dy, *others = chain.inputs
-        result = chain.add("Conv2DBackpropInput", sizes, kernel, dy)
-        if adds:
-            result = chain.add("AddN", result, others[0], N=2)
-        return [chain.add("ReluGrad", result, others[-1]) if relu else result]
+def _input_gradient(chain: Chain) -> Sequence[str]:
+    sizes, kernel, dy, *others = chain.inputs
+    result = chain.add("Conv2DBackpropInput", sizes, kernel, dy)
+    if channels := chain.attribute("channels").i:
+        first = chain.constant([0, 0, 0, chain.attribute("first_channel").i], tf.int32)
+        size = chain.constant([-1, -1, -1, channels], tf.int32)
+        result = chain.add("Slice", result, first, size, Index=tf.int32)
+    if chain.attribute("biases").i:
+        result = chain.add("BiasAdd", result, others.pop(0))
+    if chain.attribute("relu").b:
+        result = chain.add("Relu", result)
+    if chain.attribute("addends").i:
+        result = chain.add("AddN", result, others.pop(0), N=2)
+    return [chain.add("ReluGrad", result, *others) if others else result]
 
-    return expand_gradient
+
+def _product_before_relu(chain: Chain) -> Sequence[str]:
+    x, kernel, features = chain.inputs
+    return [chain.add("ReluGrad", chain.add("Conv2D", x, kernel), features)]
 
 
 def _pool_and_relu_gradients(chain: Chain) -> Sequence[str]:
@@ -424,9 +434,8 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuTransposedMatMul": _transposed_matmul,
         "IpuMatMulUpdate": _product_update,
         "IpuConv2DBackpropFilterWithBias": _filter_and_bias_gradients,
-        "IpuConv2DBackpropInputAdd": _input_gradient(adds=True),
-        "IpuConv2DBackpropInputAddRelu": _input_gradient(adds=True, relu=True),
-        "IpuConv2DBackpropInputRelu": _input_gradient(relu=True),
+        "IpuConv2DBackpropInputFused": _input_gradient,
+        "IpuConv2DReluGrad": _product_before_relu,
         "IpuMaxPoolGrad": _pool_and_relu_gradients,
         "IpuDropoutMask": _dropout_mask,
         "IpuStatefulDropoutMask": _stateful_dropout_mask,

@@ -1,11 +1,11 @@
 """Fuses ops that follow each other, so that a tensor is read and written once.
 
-A convolution or matmul takes in the bias and the ReLU after it, and its gradients take in those of
-bias and ReLU, and of the other branch of a residual block; TensorFlow's own graph optimiser does
-some of this with stock ops, but knows none of ours. The gradient of max pooling takes in that of
-the ReLU before it; `dropout_fusion` handles dropout, `softmax_fusion` softmax, `norm_fusion` batch
-normalization and the sum after it, `layer_norm_fusion` and `batch_norm_of_rows` layer
-normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion` updates of Adam,
+A convolution or matmul takes in the bias and the ReLU after it, and the gradient of its weights
+that of the bias; TensorFlow's own graph optimiser does some of this with stock ops, but knows none
+of ours. The gradient of max pooling takes in that of the ReLU before it; `input_gradient_fusion`
+handles the gradient of a convolution's image, `dropout_fusion` dropout, `softmax_fusion` softmax,
+`norm_fusion` batch normalization and the sum after it, `layer_norm_fusion` and `batch_norm_of_rows`
+layer normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion` updates of Adam,
 `product_fusion` transposes around products, `bias_fusion` biases of products that are reshaped,
 `segment_fusion` sums over segments, `sum_fusion` sums over first dimensions, `recurrent_fusion`
 whole loops of recurrent layers, `repeated_scalars` equal scalars.
@@ -30,6 +30,7 @@ from ipu_tf.runtime.execution import (
     chain_fusion,
     dropout_fusion,
     gelu_fusion,
+    input_gradient_fusion,
     layer_norm_fusion,
     norm_fusion,
     product_fusion,
@@ -39,7 +40,7 @@ from ipu_tf.runtime.execution import (
     softmax_fusion,
     sum_fusion,
 )
-from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse, attributes_of
+from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
 from ipu_tf.runtime.tracing.call_ops import LOOPS
 
 _T = TypeVar("_T")
@@ -83,33 +84,30 @@ def _fuse_batch_matmul(graph: FusionGraph, op: tf.Operation) -> None:
 
 
 def _fuse_convolution(graph: FusionGraph, op: tf.Operation) -> None:
-    _fuse_bias(graph, op)
+    """Fuses a bias and a ReLU, or the gradient of a ReLU before a transposed convolution."""
+    if _fuse_bias(graph, op) or op.outputs[0].dtype != tf.float32:
+        return
+    relu = graph.relu_gradient(op.outputs[0])
+    if relu is not None:
+        inputs = [*op.inputs, relu.inputs[1]]
+        graph.fuse(relu.outputs, "IpuConv2DReluGrad", op, inputs, **attributes_of(op))
 
 
 def _fuse_bias(graph: FusionGraph, op: tf.Operation) -> bool:
     """Fuses a bias, and a ReLU after it; returns whether there is one."""
-    use = graph.only_use(op.outputs[0])
-    if use is None or not _is_bias_add(use):
+    biased = graph.bias_add(op.outputs[0])
+    if biased is None:
         return False
-    last, is_relu = graph.through_relu(use.op.outputs[0])
+    last, is_relu = graph.through_relu(biased.outputs[0])
     graph.fuse(
         [last],
         _BIAS_OPS[op.type],
         op,
-        [*op.inputs, use.op.inputs[1]],
+        [*op.inputs, biased.inputs[1]],
         **attributes_of(op),
         relu=tf.compat.v1.AttrValue(b=is_relu),
     )
     return True
-
-
-def _is_bias_add(use: TensorUse) -> bool:
-    return (
-        use.op.type == "BiasAdd"
-        and use.index == 0
-        and use.op.get_attr("data_format") == b"NHWC"
-        and use.op.inputs[0].dtype == tf.float32
-    )
 
 
 def _fuse_bias_gradient(graph: FusionGraph, op: tf.Operation) -> None:
@@ -142,24 +140,6 @@ def _replace_bias_gradient(graph: FusionGraph, op: tf.Operation) -> None:
         graph.fuse(op.outputs, "IpuBiasAddGrad", op, op.inputs, **attributes_of(op))
 
 
-def _fuse_input_gradient(graph: FusionGraph, op: tf.Operation) -> None:
-    """Fuses a gradient that is added, as where a residual block begins, and that of a ReLU."""
-    if op.outputs[0].dtype != tf.float32:
-        return
-    last, op_type, inputs = op, op.type, [*op.inputs]
-    addition = graph.sum_with_another(op.outputs[0], "AddN")
-    if addition is not None:
-        sum_, addend = addition
-        # Of two convolutions, the later one adds.
-        if addend.op.type != op.type or graph.is_before(addend, op.outputs):
-            last, op_type, inputs = sum_.op, f"{op_type}Add", [*inputs, addend]
-    relu = _relu_gradient_of(graph, last)
-    if relu is not None:
-        last, op_type, inputs = relu, f"{op_type}Relu", [*inputs, relu.inputs[1]]
-    if last is not op:
-        graph.fuse(last.outputs, op_type, op, inputs, **attributes_of(op))
-
-
 def _fuse_pool_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     is_plain = op.get_attr("data_format") == b"NHWC" and op.get_attr("padding") != b"EXPLICIT"
     kernel, strides = op.get_attr("ksize"), op.get_attr("strides")
@@ -170,7 +150,7 @@ def _fuse_pool_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     is_exact = dtype == tf.float32 or (dtype == tf.float16 and are_apart)
     if not is_plain or not within_images or not is_exact:
         return
-    relu = _relu_gradient_of(graph, op)
+    relu = graph.relu_gradient(op.outputs[0])
     is_relu = relu is not None and relu.inputs[1] is op.inputs[0]
     last = relu if relu is not None and is_relu else op
     relu_attribute = tf.compat.v1.AttrValue(b=is_relu)
@@ -182,14 +162,6 @@ def _fuse_pool_gradient(graph: FusionGraph, op: tf.Operation) -> None:
 def _replace_relu6_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     if op.inputs[0].dtype == tf.float32:
         graph.fuse(op.outputs, "IpuRelu6Grad", op, op.inputs)
-
-
-def _relu_gradient_of(graph: FusionGraph, op: tf.Operation) -> tf.Operation | None:
-    """Returns the ReLU gradient if it alone reads an op's result as its gradients."""
-    use = graph.only_use(op.outputs[0])
-    if use is None or use.op.type != "ReluGrad" or use.index != 0:
-        return None
-    return use.op
 
 
 def _fuse_selection(graph: FusionGraph, op: tf.Operation) -> None:
@@ -215,7 +187,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "IpuBatchMatMul": _fuse_batch_matmul,
         "IpuConv2D": _fuse_convolution,
         "IpuConv2DBackpropFilter": _fuse_bias_gradient,
-        "IpuConv2DBackpropInput": _fuse_input_gradient,
+        "IpuConv2DBackpropInput": input_gradient_fusion.fuse_input_gradient,
         "IpuMatMul": _fuse_matmul,
         "MaxPoolGrad": _fuse_pool_gradient,
         "Relu6Grad": _replace_relu6_gradient,

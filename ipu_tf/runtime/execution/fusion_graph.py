@@ -56,6 +56,19 @@ class FusionGraph:
             return tensor, False
         return use.op.outputs[0], True
 
+    def bias_add(self, tensor: tf.Tensor) -> tf.Operation | None:
+        """Returns the op that adds a bias of float32 to the last dimension, if it alone reads."""
+        use = self.only_use(tensor)
+        if use is None or use.op.type != "BiasAdd" or use.index != 0:
+            return None
+        is_last = use.op.get_attr("data_format") == b"NHWC"
+        return use.op if is_last and tensor.dtype == tf.float32 else None
+
+    def relu_gradient(self, tensor: tf.Tensor) -> tf.Operation | None:
+        """Returns the ReLU gradient if it alone reads a tensor, as its gradients."""
+        use = self.only_use(tensor)
+        return use.op if use is not None and use.op.type == "ReluGrad" and use.index == 0 else None
+
     def sum_with_another(
         self, tensor: tf.Tensor, op_type: str
     ) -> tuple[tf.Tensor, tf.Tensor] | None:
