@@ -83,21 +83,26 @@ class MatMulKernel : public TileKernel, public DirectKernel {
     c.Round(numerics_.nanoo, kernels, parallel);
   }
 
-  bool IsDirect() const override { return numerics_.type == ElementType::kFloat && num_inputs() != 3; }
+  bool IsDirect() const override { return numerics_.type == ElementType::kFloat && num_inputs() == 2; }
 
   absl::Status Run(absl::Span<const View> operands, const View& result, const Parallel& parallel) override {
     std::call_once(direct_once_, [&] {  // The shapes of a program of XLA's do not change.
-      TensorShape unused;
-      direct_status_ = SetShape(operands[0].dimensions, operands[1].dimensions, &direct_shape_, &unused);
+      TensorShape product;
+      direct_status_ = SetShape(operands[0].dimensions, operands[1].dimensions, &direct_shape_, &product);
+      for (size_t i = 2; direct_status_.ok() && i < operands.size(); ++i) {
+        direct_status_ = CheckOther(static_cast<int>(i), operands[i].dimensions, product);
+      }
     });
     if (!direct_status_.ok()) return direct_status_;
     auto* c = static_cast<float*>(result.data);
     WeightUpdate update;
-    if (operands.size() > 3) {
-      update = {static_cast<const float*>(operands[2].data), c, *static_cast<const float*>(operands[3].data)};
+    Epilogue epilogue;
+    for (size_t i = 2; i < operands.size(); ++i) {
+      ReadOther(static_cast<int>(i), static_cast<const float*>(operands[i].data), &update, &epilogue);
     }
+    update.outputs = c;
     MatMul(direct_shape_, matmul_plan_, CallNumerics(), static_cast<const float*>(operands[0].data),
-           static_cast<const float*>(operands[1].data), c, ActiveKernels(), parallel, update);
+           static_cast<const float*>(operands[1].data), c, ActiveKernels(), parallel, update, epilogue);
     return absl::OkStatus();
   }
 
@@ -107,6 +112,15 @@ class MatMulKernel : public TileKernel, public DirectKernel {
     return Error(absl::StrCat("operands have at least two dimensions. Received: ", Text(a), " and ", Text(b)));
   }
 
+  // An error if an input from the third on does not go with a product of this shape.
+  virtual absl::Status CheckOther(int /*place*/, Dimensions /*dimensions*/, const TensorShape& /*product*/) const {
+    return absl::OkStatus();
+  }
+  // Takes in an input from the third on.
+  virtual void ReadOther(int /*place*/, const float* /*data*/, WeightUpdate* /*update*/, Epilogue* /*epilogue*/) const {
+  }
+
+  int64_t first_column_ = 0, columns_ = 0;  // Of the second operand, those that are multiplied; 0: all.
   bool relu_ = false;
   bool reshapes_ = false;  // The product with a bias has the shape `result_shape_`.
   TensorShape result_shape_;
@@ -129,10 +143,21 @@ class MatMulKernel : public TileKernel, public DirectKernel {
     TF_RETURN_IF_ERROR(output->AddDimWithStatus(shape->columns));
     PlaceBatches(batches, a, b, shape);
     if (const std::string error = CheckPlan(matmul_plan_, *shape); !error.empty()) return Error(error);
-    return absl::OkStatus();
+    return columns_ == 0 ? absl::OkStatus() : TakeColumns(shape, output);
   }
 
  private:
+  absl::Status TakeColumns(MatMulShape* shape, TensorShape* output) const {
+    if (first_column_ < 0 || first_column_ + columns_ > shape->columns) {
+      return Error(absl::StrCat("the second operand has ", shape->columns, " columns. Received: columns ",
+                                first_column_, " to ", first_column_ + columns_));
+    }
+    for (int64_t& at : shape->b_at) at += first_column_ * shape->b_n_stride;
+    shape->columns = shape->c_row_stride = columns_;
+    output->set_dim(output->dims() - 1, columns_);
+    return absl::OkStatus();
+  }
+
   absl::Status Reshape(TensorShape* output) const {
     if (output->num_elements() != result_shape_.num_elements()) {
       return Error(absl::StrCat("a product of ", output->DebugString(), " does not have the elements of ",
@@ -183,28 +208,80 @@ class IpuMatMulBias : public IpuMatMul {
   }
 };
 
-// The update of weights by their gradient, a product: it is never written.
-class IpuMatMulUpdate : public IpuMatMul {
+// A product and what follows it, or some columns of one.
+class IpuMatMulJoined : public IpuMatMul {
  public:
   using IpuMatMul::IpuMatMul;
 
+  bool IsDirect() const override { return true; }
+
   void Compute(OpKernelContext* context) override {
-    const Tensor &a = context->input(0), &b = context->input(1), &weights = context->input(2),
-                 &rate = context->input(3);
+    const Tensor &a = context->input(0), &b = context->input(1);
     MatMulShape shape;
     TensorShape product;
     OP_REQUIRES_OK(context, SetShape(a.shape().dim_sizes(), b.shape().dim_sizes(), &shape, &product));
-    OP_REQUIRES(context, weights.shape() == product,
-                Error(absl::StrCat("weights have the shape of the product, ", product.DebugString(),
-                                   ". Received: ", weights.shape().DebugString())));
-    OP_REQUIRES(context, rate.dims() == 0,
-                Error(absl::StrCat("the rate is a scalar. Received the shape ", rate.shape().DebugString())));
+    WeightUpdate update;
+    Epilogue epilogue;
+    for (int i = 2; i < context->num_inputs(); ++i) {
+      OP_REQUIRES_OK(context, CheckOther(i, context->input(i).shape().dim_sizes(), product));
+      ReadOther(i, context->input(i).flat<float>().data(), &update, &epilogue);
+    }
     Tensor* output = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, product, &output));
     float* c = output->flat<float>().data();
+    update.outputs = c;
     MatMul(shape, matmul_plan_, CallNumerics(), a.flat<float>().data(), b.flat<float>().data(), c, ActiveKernels(),
-           ParallelOf(context), {weights.flat<float>().data(), c, rate.scalar<float>()()});
+           ParallelOf(context), update, epilogue);
   }
+
+ protected:
+  absl::Status CheckLikeProduct(const char* name, Dimensions dimensions, const TensorShape& product) const {
+    if (dimensions == Dimensions(product.dim_sizes())) return absl::OkStatus();
+    return Error(absl::StrCat(name, " must have the shape of the product, ", product.DebugString(),
+                              ". Received: ", Text(dimensions)));
+  }
+};
+
+// The update of weights by their gradient, a product: it is never written.
+class IpuMatMulUpdate : public IpuMatMulJoined {
+ public:
+  using IpuMatMulJoined::IpuMatMulJoined;
+
+ protected:
+  absl::Status CheckOther(int place, Dimensions dimensions, const TensorShape& product) const override {
+    if (place == 2) return CheckLikeProduct("weights", dimensions, product);
+    if (place > 3 || dimensions.empty()) return absl::OkStatus();
+    return Error(absl::StrCat("the rate is a scalar. Received the shape ", Text(dimensions)));
+  }
+
+  void ReadOther(int place, const float* data, WeightUpdate* update, Epilogue* /*epilogue*/) const override {
+    if (place == 2) update->weights = data;
+    if (place == 3) update->rate = *data;
+  }
+};
+
+// A product, or some columns of one, to which a tensor is added, or that is the gradient of a ReLU.
+class IpuMatMulFused : public IpuMatMulJoined {
+ public:
+  explicit IpuMatMulFused(OpKernelConstruction* context) : IpuMatMulJoined(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("addends", &addends_));
+    OP_REQUIRES_OK(context, context->GetAttr("first_column", &first_column_));
+    OP_REQUIRES_OK(context, context->GetAttr("columns", &columns_));
+  }
+
+ protected:
+  absl::Status CheckOther(int place, Dimensions dimensions, const TensorShape& product) const override {
+    return CheckLikeProduct(IsAddend(place) ? "addend" : "features", dimensions, product);
+  }
+
+  void ReadOther(int place, const float* data, WeightUpdate* /*update*/, Epilogue* epilogue) const override {
+    (IsAddend(place) ? epilogue->addend : epilogue->relu_output) = data;
+  }
+
+ private:
+  bool IsAddend(int place) const { return place < 2 + addends_; }
+
+  int64_t addends_ = 0;
 };
 
 class IpuBatchMatMul : public MatMulKernel {
@@ -279,6 +356,31 @@ REGISTER_OP("IpuMatMulUpdate")
     .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::MatMulShape)
     .Doc("Sub of weights, and of Mul of IpuMatMul and a scalar; XLA runs it in place, `after` what else reads them.");
 
+REGISTER_OP("IpuMatMulFused")
+    .Input("a: T")
+    .Input("b: T")
+    .Input("addend: addends * T")
+    .Input("features: masks * T")
+    .Output("product: T")
+    .Attr("addends: int >= 0 = 0")
+    .Attr("masks: int >= 0 = 0")
+    .Attr("first_column: int >= 0 = 0")
+    .Attr("columns: int >= 0 = 0")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr("T: {float}")
+    .Attr("grad_a: bool = false")
+    .Attr("grad_b: bool = false")
+    .IPU_TF_TILE_ATTRS
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      TF_RETURN_IF_ERROR(tensorflow::shape_inference::MatMulShape(c));
+      int64_t columns = 0;
+      TF_RETURN_IF_ERROR(c->GetAttr("columns", &columns));
+      if (columns > 0) c->set_output(0, c->Matrix(c->Dim(c->output(0), 0), columns));
+      return absl::OkStatus();
+    })
+    .Doc("IpuMatMul, of it `columns` columns if that is not 0; plus a tensor; then the gradient of a ReLU.");
+
 REGISTER_OP("IpuBatchMatMul")
     .Input("x: T")
     .Input("y: T")
@@ -320,6 +422,7 @@ IPU_TF_REGISTER_V3(Eigen::half);
 REGISTER_KERNEL_BUILDER(Name("IpuMatMulBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), IpuMatMulBias);
 REGISTER_KERNEL_BUILDER(Name("IpuReshapedMatMulBias").Device(DEVICE_CPU).TypeConstraint<float>("T"),
                         IpuReshapedMatMulBias);
+REGISTER_KERNEL_BUILDER(Name("IpuMatMulFused").Device(DEVICE_CPU).TypeConstraint<float>("T"), IpuMatMulFused);
 REGISTER_KERNEL_BUILDER(Name("IpuMatMulUpdate").Device(DEVICE_CPU).TypeConstraint<float>("T"), IpuMatMulUpdate);
 
 }  // namespace

@@ -170,6 +170,7 @@ class HostKernel : public HostCallKernel {
 
 IPU_TF_REGISTER_HOST_CALL("IpuMatMul");
 IPU_TF_REGISTER_HOST_CALL("IpuMatMulBias");
+IPU_TF_REGISTER_HOST_CALL("IpuMatMulFused");
 IPU_TF_REGISTER_HOST_CALL("IpuMatMulUpdate");
 IPU_TF_REGISTER_HOST_CALL("IpuArgMax");
 IPU_TF_REGISTER_HOST_CALL("IpuBatchMatMul");

@@ -31,9 +31,9 @@ _TILE_OPS = frozenset(
         "IpuBiasAddGrad", "IpuCast",
         "IpuColumnDots", "IpuColumnSums", "IpuEinsum", "IpuGatherRows", "IpuGatherSegmentSum",
         "IpuGelu", "IpuGeluGrad", "IpuIndexCheck", "IpuLayerNorm", "IpuLayerNormGrad", "IpuMatMul",
-        "IpuMatMulBias", "IpuMatMulUpdate", "IpuMoments", "IpuNonfiniteReplay", "IpuNormGradient",
-        "IpuRelu6Grad", "IpuReshapedMatMulBias", "IpuScaleShift", "IpuScaleShiftAdd",
-        "IpuScaledDifference", "IpuScaledUpdate", "IpuSegmentSum",
+        "IpuMatMulBias", "IpuMatMulFused", "IpuMatMulUpdate", "IpuMoments", "IpuNonfiniteReplay",
+        "IpuNormGradient", "IpuRelu6Grad", "IpuReshapedMatMulBias", "IpuScaleShift",
+        "IpuScaleShiftAdd", "IpuScaledDifference", "IpuScaledUpdate", "IpuSegmentSum",
         "IpuSoftmax", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad",
         "IpuSparseSoftmaxLoss", "IpuTransposedMatMul",
     }

@@ -27,6 +27,7 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 @tf.RegisterGradient("IpuLayerNormGrad")
 @tf.RegisterGradient("IpuLstm")
 @tf.RegisterGradient("IpuLstmGrad")
+@tf.RegisterGradient("IpuMatMulFused")
 @tf.RegisterGradient("IpuMatMulUpdate")
 @tf.RegisterGradient("IpuRelu6Grad")
 @tf.RegisterGradient("IpuReshapedMatMulBias")

@@ -117,7 +117,7 @@ class TracedChain:
         return tf.compat.v1.AttrValue(**{"b" if isinstance(value, bool) else "i": value})
 
     def add(self, op_type: str, *inputs: tf.Tensor, **values: tf.DType | bool | int) -> tf.Tensor:
-        """As `Chain.add`. Types are those of inputs."""
+        """As `Chain.add`, with the joined op's attributes; types are those of inputs."""
         output: tf.Tensor = self._outputs(op_type, inputs, values)
         return output
 
@@ -133,9 +133,15 @@ class TracedChain:
         values: Mapping[str, tf.DType | bool | int],
     ) -> Any:
         """Returns the output of an op, or a list of its outputs."""
+        definition = op_def_registry.get(op_type)
         attributes = {name: one for name, one in values.items() if not isinstance(one, tf.DType)}
+        shared = {attribute.name for attribute in op_def_registry.get(self._op.type).attr}
+        for attribute in definition.attr:
+            if attribute.name in shared - values.keys() and attribute.type != "type":
+                value = self._op.get_attr(attribute.name)
+                attributes[attribute.name] = value.decode() if isinstance(value, bytes) else value
         operands, places = list(inputs), {}
-        for argument in op_def_registry.get(op_type).input_arg:
+        for argument in definition.input_arg:
             name = _RENAMED.get((op_type, argument.name), argument.name)
             if argument.number_attr:
                 count = int(attributes.pop(argument.number_attr))

@@ -118,18 +118,38 @@ def _filter_and_bias_gradients(chain: Chain) -> Sequence[str]:
 
 def _input_gradient(chain: Chain) -> Sequence[str]:
     sizes, kernel, dy, *others = chain.inputs
-    result = chain.add("Conv2DBackpropInput", sizes, kernel, dy)
-    if channels := chain.attribute("channels").i:
-        first = chain.constant([0, 0, 0, chain.attribute("first_channel").i], tf.int32)
-        size = chain.constant([-1, -1, -1, channels], tf.int32)
-        result = chain.add("Slice", result, first, size, Index=tf.int32)
+    result = _part(chain, chain.add("Conv2DBackpropInput", sizes, kernel, dy), "channel", rank=4)
     if chain.attribute("biases").i:
         result = chain.add("BiasAdd", result, others.pop(0))
     if chain.attribute("relu").b:
         result = chain.add("Relu", result)
-    if chain.attribute("addends").i:
-        result = chain.add("AddN", result, others.pop(0), N=2)
-    return [chain.add("ReluGrad", result, *others) if others else result]
+    return [_sum_before_relu(chain, result, others)]
+
+
+def _product_gradient(chain: Chain) -> Sequence[str]:
+    a, b, *others = chain.inputs
+    transposed = {name: chain.attribute(name).b for name in ("transpose_a", "transpose_b")}
+    product = chain.add("MatMul", a, b, **transposed)
+    return [_sum_before_relu(chain, _part(chain, product, "column", rank=2), others)]
+
+
+def _part(chain: Chain, whole: str, name: str, *, rank: int) -> str:
+    """Adds a slice of the last dimension if the op is of a part of its channels or columns."""
+    size = chain.attribute(f"{name}s").i
+    if size == 0:
+        return whole
+    first = [0] * (rank - 1) + [chain.attribute(f"first_{name}").i]
+    begin, sizes = (chain.constant(each, tf.int32) for each in (first, [-1] * (rank - 1) + [size]))
+    return chain.add("Slice", whole, begin, sizes, Index=tf.int32)
+
+
+def _sum_before_relu(chain: Chain, result: str, others: Sequence[str]) -> str:
+    """Adds what a product is added to, if anything is, and the gradient of a ReLU, if there is."""
+    addends = chain.attribute("addends").i
+    if addends:
+        result = chain.add("AddN", result, others[0], N=2)
+    features = others[addends:]
+    return chain.add("ReluGrad", result, *features) if features else result
 
 
 def _product_before_relu(chain: Chain) -> Sequence[str]:
@@ -432,6 +452,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuMatMulBias": _with_bias("MatMul"),
         "IpuReshapedMatMulBias": _reshaped_matmul_with_bias,
         "IpuTransposedMatMul": _transposed_matmul,
+        "IpuMatMulFused": _product_gradient,
         "IpuMatMulUpdate": _product_update,
         "IpuConv2DBackpropFilterWithBias": _filter_and_bias_gradients,
         "IpuConv2DBackpropInputFused": _input_gradient,

@@ -21,8 +21,10 @@ _TRANSPOSED = {
 """The attributes of IpuMatMul that IpuBatchMatMul calls otherwise."""
 
 
-def fuse_reshaped_bias(graph: FusionGraph, op: tf.Operation) -> None:
+def fuse_reshaped_bias(graph: FusionGraph, op: tf.Operation) -> bool:
     """Fuses a product with the bias after it, or after a reshape, and with the ReLU after that.
+
+    Returns whether there is one.
 
     Args:
         graph: The graph.
@@ -30,13 +32,13 @@ def fuse_reshaped_bias(graph: FusionGraph, op: tf.Operation) -> None:
     """
     product = op.outputs[0]
     if product.dtype != tf.float32 or not _is_of_rows(op):
-        return
+        return False
     use = graph.only_use(product)
     if use is not None and use.op.type == "Reshape" and use.index == 0:
         use = graph.only_use(use.op.outputs[0])
     bias = None if use is None else _bias(use, product.shape[-1])
     if use is None or bias is None:
-        return
+        return False
     last, is_relu = graph.through_relu(use.op.outputs[0])
     attributes = {_TRANSPOSED.get(key, key): value for key, value in attributes_of(op).items()}
     graph.fuse(
@@ -48,6 +50,7 @@ def fuse_reshaped_bias(graph: FusionGraph, op: tf.Operation) -> None:
         relu=tf.compat.v1.AttrValue(b=is_relu),
         shape=tf.compat.v1.AttrValue(shape=last.shape.as_proto()),
     )
+    return True
 
 
 def _is_of_rows(op: tf.Operation) -> bool:

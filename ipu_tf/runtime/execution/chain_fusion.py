@@ -15,6 +15,7 @@ from ipu_tf.runtime.execution import softmax_fusion
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
 
 _ASSIGNMENT = "AssignVariableOp"
+_PRODUCTS = frozenset({"IpuMatMul", "IpuMatMulFused"})
 
 
 def fuse_difference(graph: FusionGraph, op: tf.Operation) -> None:
@@ -173,7 +174,7 @@ def _products_before(
     """
     users = weights.op.inputs[0].consumers() if weights.op.type == "ReadVariableOp" else []
     reads = [op.outputs[0] for op in users if op.type == "ReadVariableOp"]
-    readers = [use.op for read in reads for use in graph.uses(read) if use.op.type == "IpuMatMul"]
+    readers = [use.op for read in reads for use in graph.uses(read) if use.op.type in _PRODUCTS]
     return [op.outputs[0] for op in readers if graph.runs_before(op, update)]
 
 

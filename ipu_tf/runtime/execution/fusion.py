@@ -2,8 +2,8 @@
 
 A convolution or matmul takes in the bias and the ReLU after it, and the gradient of its weights
 that of the bias; TensorFlow's own graph optimiser does some of this with stock ops, but knows none
-of ours. The gradient of max pooling takes in that of the ReLU before it; `input_gradient_fusion`
-handles the gradient of a convolution's image, `dropout_fusion` dropout, `softmax_fusion` softmax,
+of ours. The gradient of max pooling takes in that of the ReLU before it; `gradient_fusion`
+handles the gradients of inputs, `dropout_fusion` dropout, `softmax_fusion` softmax,
 `norm_fusion` batch normalization and the sum after it, `layer_norm_fusion` and `batch_norm_of_rows`
 layer normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion` updates of Adam,
 `product_fusion` transposes around products, `bias_fusion` biases of products that are reshaped,
@@ -30,7 +30,7 @@ from ipu_tf.runtime.execution import (
     chain_fusion,
     dropout_fusion,
     gelu_fusion,
-    input_gradient_fusion,
+    gradient_fusion,
     layer_norm_fusion,
     norm_fusion,
     product_fusion,
@@ -74,8 +74,9 @@ def fuse(graph: FuncGraph, outputs: _T, *, loops: bool = True) -> _T:
 
 def _fuse_matmul(graph: FusionGraph, op: tf.Operation) -> None:
     # To add a bias apart takes less than to transpose a matrix.
-    if not product_fusion.fuse_transposes(graph, op) and not _fuse_bias(graph, op):
-        bias_fusion.fuse_reshaped_bias(graph, op)
+    rules = (product_fusion.fuse_transposes, _fuse_bias, bias_fusion.fuse_reshaped_bias)
+    if not any(rule(graph, op) for rule in rules):
+        gradient_fusion.fuse_gradient(graph, op)
 
 
 def _fuse_batch_matmul(graph: FusionGraph, op: tf.Operation) -> None:
@@ -187,7 +188,7 @@ _RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxy
         "IpuBatchMatMul": _fuse_batch_matmul,
         "IpuConv2D": _fuse_convolution,
         "IpuConv2DBackpropFilter": _fuse_bias_gradient,
-        "IpuConv2DBackpropInput": input_gradient_fusion.fuse_input_gradient,
+        "IpuConv2DBackpropInput": gradient_fusion.fuse_gradient,
         "IpuMatMul": _fuse_matmul,
         "MaxPoolGrad": _fuse_pool_gradient,
         "Relu6Grad": _replace_relu6_gradient,

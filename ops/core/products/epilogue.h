@@ -16,6 +16,8 @@ struct Epilogue {
   const float* addend = nullptr;  // Added, in the layout of the product; null: nothing is.
   // What left the ReLU whose gradient follows, in the layout of the product; null: no such gradient.
   const float* relu_output = nullptr;
+
+  bool any() const { return bias != nullptr || addend != nullptr || relu_output != nullptr; }
 };
 
 // Applies an epilogue to a matrix whose rows adjoin.

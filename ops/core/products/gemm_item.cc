@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "../fetching.h"
@@ -23,8 +22,8 @@ struct Piece {
   bool add;   // Add to them.
 };
 
-// Whether the kernel of a block adds the bias to sums of one part; else it is added once they are written.
-bool KernelAddsBias(const GemmProblem& problem) {
+// Whether the kernel of a block applies the epilogue to sums of one part; else that is done once they are written.
+bool KernelFinishes(const GemmProblem& problem) {
   return problem.transposed_step == 0 && !problem.skip_outside && problem.rounding.grain == 0;
 }
 
@@ -73,7 +72,7 @@ class Item {
         offsets_(problem.source->TapOffsets()),
         pieces_(PiecesOf(problem, blocking.row_packing != Packing::kDirect)),
         may_stream_(pieces_.size() == 1 && problem.update.weights == nullptr && !problem.skip_outside &&
-                    (problem.epilogue.bias == nullptr || KernelAddsBias(problem)) &&
+                    (!problem.epilogue.any() || KernelFinishes(problem)) &&
                     StreamingPays(problem.rows * problem.columns)) {}
 
   void Run(int64_t index) {
@@ -258,28 +257,35 @@ class Item {
     const RowBlock& block = space_.blocks[index];
     const int64_t column = panel * kernels_.block_columns;
     const int columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
-    const float* bias = problem_.epilogue.bias;
-    if (stage.end < pieces_.size()) bias = nullptr;  // The sums are not whole.
-    if (bias != nullptr) bias += column;
+    // Unless the kernel applies the epilogue.
+    bool finishes = stage.end == pieces_.size() && problem_.epilogue.any();
     FetchResults(block, column);
     if (problem_.transposed_step > 0) {
       AddTransposed(block, column, columns, stage, packed_rows, b);
     } else {
-      AddIndirect(block, column, columns, stage, copy == nullptr ? b : InPlace(panel), copy, &bias);
+      AddIndirect(block, column, columns, stage, copy == nullptr ? b : InPlace(panel), copy, &finishes);
     }
-    for (int r = 0; bias != nullptr && r < block.rows; ++r) {
-      kernels_.add_bias(bias, problem_.epilogue.relu, Result(block, r, column), columns);
-    }
+    for (int r = 0; finishes && r < block.rows; ++r) Finish(column, columns, Result(block, r, column));
+  }
+
+  // Applies the epilogue to a row of whole sums.
+  void Finish(int64_t column, int columns, float* sums) const {
+    const Epilogue& epilogue = problem_.epilogue;
+    const int64_t at = sums - problem_.outputs;
+    if (epilogue.bias != nullptr) kernels_.add_bias(epilogue.bias + column, epilogue.relu, sums, columns);
+    if (epilogue.addend != nullptr) kernels_.add(epilogue.addend + at, sums, columns);
+    if (epilogue.relu_output != nullptr) kernels_.relu_gradient(epilogue.relu_output + at, sums, columns);
   }
 
   float* Result(const RowBlock& block, int row, int64_t column) const {
     return space_.c[block.first + row] + problem_.column_offset + column;
   }
 
-  // Adds the pieces of a stage; then `bias` is null if it is added, too.
+  // Adds the pieces of a stage; where the sums are to be finished and the kernel does it, `finishes` is false then.
   void AddIndirect(const RowBlock& rows, int64_t column, int columns, const Stage& stage, const float* b, float* copy,
-                   const float** bias) {
+                   bool* finishes) {
     BlockSums sums;
+    const float *addend[kMaxBlockRows], *features[kMaxBlockRows];
     const bool updates = problem_.update.weights != nullptr, outside = AnyOutside(rows);
     IndirectBlock block;  // Its fields are all set below: clearing it first takes a tenth of a product of short rows.
     block.a_tap_stride = rows_;
@@ -302,9 +308,13 @@ class Item {
       block.k_end = part.k_end;
       block.load = pieces_[i].load;
       block.add = pieces_[i].add;
-      if (*bias != nullptr && i + 1 == pieces_.size() && !block.add && KernelAddsBias(problem_)) {
-        block.bias = std::exchange(*bias, nullptr);
-        block.relu = problem_.epilogue.relu;
+      if (*finishes && i + 1 == pieces_.size() && !block.add && KernelFinishes(problem_)) {
+        *finishes = false;
+        const Epilogue& epilogue = problem_.epilogue;
+        if (epilogue.bias != nullptr) block.bias = epilogue.bias + column;
+        block.relu = epilogue.relu;
+        if (epilogue.addend != nullptr) block.addend = LikeResults(epilogue.addend, rows, addend);
+        if (epilogue.relu_output != nullptr) block.features = LikeResults(epilogue.relu_output, rows, features);
       }
       if (outside && problem_.skip_outside) {
         RunInside(block);
@@ -361,19 +371,31 @@ class Item {
     block->c_offset = 0;
   }
 
+  // The rows of a tensor that lies as the outputs do.
+  const float* const* LikeResults(const float* tensor, const RowBlock& block, const float** rows) const {
+    for (int r = 0; r < block.rows; ++r) rows[r] = tensor + (space_.c[block.first + r] - problem_.outputs);
+    return rows;
+  }
+
   bool AnyOutside(const RowBlock& block) const {
     bool outside = false;
     for (int r = 0; has_outside_ && r < block.rows; ++r) outside = outside || space_.outside[block.first + r] != 0;
     return outside;
   }
 
-  // Asks for what a block will write, and for weights that it updates, which else wait for memory where the reduction
-  // is short.
+  // Asks for what a block will write, and for what its sums meet in the end, which else wait for memory where the
+  // reduction is short.
   void FetchResults(const RowBlock& block, int64_t column) const {
     const int64_t first = problem_.column_offset + column;
     for (int r = 0; r < block.rows; ++r) {
       if (!streams_) FetchToWrite(space_.c[block.first + r] + first, kernels_.block_columns);
       if (!space_.updated.empty()) FetchToRead(space_.updated[block.first + r] + first, kernels_.block_columns);
+    }
+    for (const float* tensor : {problem_.epilogue.addend, problem_.epilogue.relu_output}) {
+      if (tensor == nullptr) continue;
+      for (int r = 0; r < block.rows; ++r) {
+        FetchToRead(tensor + (Result(block, r, column) - problem_.outputs), kernels_.block_columns);
+      }
     }
   }
 

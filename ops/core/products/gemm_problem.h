@@ -57,7 +57,8 @@ struct GemmProblem {
   bool skip_outside = false;    // Do not form products of taps outside the image (else: of a zero).
   PassRounding rounding;
   WeightUpdate update;
-  Epilogue epilogue;  // Of a bias, which begins at the first column, and a ReLU after it.
+  Epilogue epilogue;               // A bias begins at the first column, other tensors lie as the outputs do,
+  const float* outputs = nullptr;  // this being the first of these.
 
   int64_t taps() const { return static_cast<int64_t>(weights.tap_at.size()); }
 };

@@ -153,6 +153,7 @@ void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& nu
     problem.rounding = rounding;
     problem.update = update;
     problem.epilogue = epilogue;
+    problem.outputs = c;
     problems.push_back(std::move(problem));
   }
   RunGemms(problems, kernels, parallel);

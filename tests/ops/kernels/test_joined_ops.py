@@ -1,5 +1,7 @@
 """Joined element-wise ops: the bits of the stock ops that they take the place of."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -332,40 +334,157 @@ CONVOLUTIONS = {
 }
 
 
+def fused_input_gradient(images, w, dy, *, bias=(), addend=(), features=(), **attributes):
+    return library.load().ipu_conv2d_backprop_input_fused(
+        images, w, dy, bias, addend, features, **attributes
+    )
+
+
 class TestInputGradient:
     @pytest.mark.fast_cells(4)
-    @pytest.mark.parametrize("joined", ["relu", "add", "add_relu"])
-    @pytest.mark.parametrize("case", CONVOLUTIONS)
-    def test_is_the_chain(self, case, joined):
+    @pytest.mark.parametrize(
+        ("case", "part"),
+        [
+            *itertools.product(CONVOLUTIONS, [None]),
+            *itertools.product(["lines", "panels", "strides"], [(0, 16), (3, 5)]),
+        ],
+    )
+    @pytest.mark.parametrize("joined", ["", "relu", "add", "add_relu", "bias", "bias_relu"])
+    def test_is_the_chain(self, case, joined, part):
         images, filters, stride = CONVOLUTIONS[case]
         rows, columns = (-(-size // stride) for size in images[1:3])
         w, dy = normals(1, filters), normals(2, (images[0], rows, columns, filters[3]))
         attributes = {"strides": [1, stride, stride, 1], "padding": "SAME"}
         stock = library.load().ipu_conv2d_backprop_input(images, w, dy, **attributes)
-        others = []
+        if part is not None:
+            first, channels = part
+            stock = stock[..., first : first + channels]
+            attributes |= {"first_channel": first, "channels": channels}
+        others = {}
+        if "bias" in joined:
+            others["bias"] = [normals(5, (stock.shape[3],))]
+            stock = stock + others["bias"][0]
+            if "relu" in joined:
+                attributes["relu"] = True
+                stock = tf.nn.relu(stock)
         if "add" in joined:
-            others.append(tf.constant(normals(4, images)))
-            stock = tf.raw_ops.AddN(inputs=[stock, *others])
-        if "relu" in joined:
-            features = tf.nn.relu(normals(3, images))
-            others.append(features)
-            stock = tf.raw_ops.ReluGrad(gradients=stock, features=features)
-        op = getattr(library.load(), f"ipu_conv2d_backprop_input_{joined}")
-        np.testing.assert_array_equal(op(images, w, dy, *others, **attributes), stock)
+            others["addend"] = [tf.constant(normals(4, stock.shape))]
+            stock = tf.raw_ops.AddN(inputs=[stock, *others["addend"]])
+        if joined.endswith("relu") and "bias" not in joined:
+            others["features"] = [tf.nn.relu(normals(3, stock.shape))]
+            stock = tf.raw_ops.ReluGrad(gradients=stock, features=others["features"][0])
+        result = fused_input_gradient(images, w, dy, **others, **attributes)
+        np.testing.assert_array_equal(result, stock)
 
     @pytest.mark.parametrize("name", ["addend", "features"])
     def test_other_shapes(self, name):
         shapes = {"addend": [1, 4, 4, 2], "features": [1, 4, 4, 2], name: [1, 4, 3, 2]}
         with pytest.raises(
             tf.errors.InvalidArgumentError,
-            match=rf"{name} must have the shape of the image, \[1,4,4,2\]. Received: \[1,4,3,2\]",
+            match=rf"{name} must have the shape of the result, \[1,4,4,2\]. Received: \[1,4,3,2\]",
         ):
-            library.load().ipu_conv2d_backprop_input_add_relu(
+            fused_input_gradient(
                 [1, 4, 4, 2],
                 tf.zeros([1, 1, 2, 3]),
                 tf.zeros([1, 4, 4, 3]),
-                tf.zeros(shapes["addend"]),
-                tf.zeros(shapes["features"]),
+                addend=[tf.zeros(shapes["addend"])],
+                features=[tf.zeros(shapes["features"])],
                 strides=[1, 1, 1, 1],
                 padding="SAME",
+            )
+
+    @pytest.mark.parametrize("channels", [2, 4])
+    def test_other_channels(self, channels):
+        received = f"channels 1 to {channels + 1} of {channels} in {channels // 2} groups"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"Received: {received}"):
+            fused_input_gradient(
+                [1, 4, 4, channels],
+                tf.zeros([1, 1, 2, 4]),
+                tf.zeros([1, 4, 4, 4]),
+                strides=[1, 1, 1, 1],
+                padding="SAME",
+                first_channel=1,
+                channels=channels,
+            )
+
+    def test_a_bias_of_another_size(self):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="each of the 2 columns"):
+            fused_input_gradient(
+                [1, 4, 4, 2],
+                tf.zeros([1, 1, 2, 3]),
+                tf.zeros([1, 4, 4, 3]),
+                bias=[tf.zeros([3])],
+                strides=[1, 1, 1, 1],
+                padding="SAME",
+            )
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_a_convolution_before_a_relu_is_the_chain(case):
+    images, filters, stride = CONVOLUTIONS[case]
+    x, w = normals(1, images), normals(2, filters)
+    attributes = {"strides": [1, stride, stride, 1], "padding": "SAME"}
+    product = library.load().ipu_conv2d(x, w, **attributes)
+    features = tf.nn.relu(normals(3, product.shape))
+    np.testing.assert_array_equal(
+        library.load().ipu_conv2d_relu_grad(x, w, features, **attributes),
+        tf.raw_ops.ReluGrad(gradients=product, features=features),
+    )
+
+
+# Operands and which of them are transposed: products that are small, long, of rows that adjoin, of
+# parts that are summed apart.
+PRODUCTS = {
+    "small": ((5, 7), (7, 40), {}),
+    "row": ((1, 90), (40, 90), {"transpose_b": True}),
+    "rows": ((300, 65), (65, 40), {}),
+    "gradient": ((300, 65), (100, 65), {"transpose_b": True}),
+    "long": ((150, 3000), (3000, 40), {}),
+    "adjoining": ((65, 300), (65, 100), {"transpose_a": True}),
+    "parts": ((9000, 30), (9000, 40), {"transpose_a": True}),
+}
+
+
+class TestProduct:
+    @pytest.mark.fast_cells(4)
+    @pytest.mark.parametrize("part", [None, (0, 16), (7, 25), (39, 1)])
+    @pytest.mark.parametrize("joined", ["", "relu", "add", "add_relu"])
+    @pytest.mark.parametrize("case", PRODUCTS)
+    def test_is_the_chain(self, case, joined, part):
+        a_shape, b_shape, attributes = PRODUCTS[case]
+        a, b = normals(1, a_shape), normals(2, b_shape)
+        stock = library.load().ipu_mat_mul(a, b, **attributes)
+        if part is not None:
+            first, columns = part
+            stock = stock[:, first : first + columns]
+            attributes = attributes | {"first_column": first, "columns": columns}
+        addend, features = [], []
+        if "add" in joined:
+            addend = [tf.constant(normals(4, stock.shape))]
+            stock = tf.raw_ops.AddN(inputs=[stock, *addend])
+        if "relu" in joined:
+            features = [tf.nn.relu(normals(3, stock.shape))]
+            stock = tf.raw_ops.ReluGrad(gradients=stock, features=features[0])
+        result = library.load().ipu_mat_mul_fused(a, b, addend, features, **attributes)
+        np.testing.assert_array_equal(result, stock)
+
+    @pytest.mark.parametrize("jitted", [False, True])
+    @pytest.mark.parametrize("name", ["addend", "features"])
+    def test_other_shapes(self, name, jitted):
+        others = {"addend": [tf.zeros([2, 3])], "features": [tf.zeros([2, 3])]}
+        others[name] = [tf.zeros([3, 2])]
+
+        @tf.function(jit_compile=jitted, autograph=False)
+        def run(a, b):
+            return library.load().ipu_mat_mul_fused(a, b, **others)
+
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=rf"{name} must have the shape of the product"
+        ):
+            run(tf.zeros([2, 5]), tf.zeros([5, 3]))
+
+    def test_other_columns(self):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="3 columns. Received: columns 2 "):
+            library.load().ipu_mat_mul_fused(
+                tf.zeros([2, 5]), tf.zeros([5, 3]), [], [], first_column=2, columns=2
             )

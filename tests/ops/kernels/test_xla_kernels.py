@@ -36,6 +36,8 @@ STEPS, STATE = (3, 4, 5), (4, 6)
 """Inputs of a recurrent layer, and its state."""
 ROWS = (*IMAGES[:3], 1)
 """One value a row of images."""
+CHANNELS = (*IMAGES[:3], 9)
+"""Some channels of them."""
 STATES, GATES = (4, 4, 6), (3, 4, 24)
 LSTM_KERNELS, GRU_KERNELS = ((5, 24), (6, 24)), ((5, 18), (6, 18))
 # Ops that are joined of several, for float32 alone.
@@ -45,14 +47,20 @@ FUSED_CASES = {
         {"relu": True, "shape": [2, 5, 3, 7]},
         ((2, 5, 40), (40, 21), (3, 7)),
     ),
+    "ipu_mat_mul_fused": (
+        {"transpose_a": True, "plan": MATMUL_PLAN, "first_column": 2, "columns": 4},
+        ((40, 5), (40, 7), (5, 4), (5, 4)),
+    ),
     "ipu_mat_mul_update": (
         {"transpose_a": True, "plan": MATMUL_PLAN},
         ((40, 5), (40, 7), (5, 7), ()),
     ),
     "ipu_conv2d_bias": (CONV | {"relu": True}, (IMAGES, FILTER, FILTER[3:])),
-    "ipu_conv2d_backprop_input_add": (CONV, (FILTER, RESULT, IMAGES)),
-    "ipu_conv2d_backprop_input_add_relu": (CONV, (FILTER, RESULT, IMAGES, IMAGES)),
-    "ipu_conv2d_backprop_input_relu": (CONV, (FILTER, RESULT, IMAGES)),
+    "ipu_conv2d_relu_grad": (CONV, (IMAGES, FILTER, RESULT)),
+    "ipu_conv2d_backprop_input_fused": (
+        CONV | {"first_channel": 16, "channels": 9},
+        (FILTER, RESULT, CHANNELS, CHANNELS),
+    ),
     "ipu_conv2d_backprop_filter_with_bias": (CONV, (IMAGES, RESULT)),
     "ipu_moments": ({"rank": 4}, (IMAGES,)),
     "ipu_column_dots": ({"rank": 4, "keep_dims": False}, (IMAGES, IMAGES)),
@@ -96,9 +104,7 @@ KEPT = normals(9, IMAGES) > 0
 # An input that holds sizes or a mask, and its value.
 GIVEN = {
     "ipu_conv2d_backprop_input": (0, IMAGES),
-    "ipu_conv2d_backprop_input_add": (0, IMAGES),
-    "ipu_conv2d_backprop_input_add_relu": (0, IMAGES),
-    "ipu_conv2d_backprop_input_relu": (0, IMAGES),
+    "ipu_conv2d_backprop_input_fused": (0, IMAGES),
     "ipu_conv2d_backprop_filter": (1, FILTER),
     "ipu_conv2d_backprop_filter_with_bias": (1, FILTER),
     "ipu_depthwise_conv2d_native_backprop_input": (0, IMAGES),
@@ -118,6 +124,10 @@ def call(op, operands, **numerics):
         numerics["Tout"] = inputs[0].dtype
     if op.endswith("_update"):
         inputs.append([])
+    if op.endswith("_fused"):  # No bias, an addend, features.
+        inputs[-2:] = [[each] for each in inputs[-2:]]
+    if op == "ipu_conv2d_backprop_input_fused":
+        inputs.insert(3, [])
     if op in {"ipu_einsum", "ipu_transposed_mat_mul", "ipu_tree_sum"}:
         inputs = [inputs]
     if op == "ipu_layer_norm_grad":

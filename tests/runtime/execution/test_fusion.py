@@ -179,7 +179,7 @@ def test_gradients_that_meet_where_a_residual_block_begins(strategy, projects, r
 
     function = traced(strategy, gradients, RESIDUAL_OPERANDS)
     types = types_behind(tensor.op for tensor in function.graph.outputs)
-    assert types["IpuConv2DBackpropInputAddRelu" if relu else "IpuConv2DBackpropInputAdd"] == 1
+    assert types["IpuConv2DBackpropInputFused"] == 1
     assert types["IpuConv2DBackpropInput"] == projects
     assert not {"AddN", "ReluGrad"} & types.keys()
     for ours, stock in zip(
@@ -326,7 +326,7 @@ def test_a_factor_that_does_not_keep_zeros_is_not_joined(strategy, factor):
 def test_gradients_of_dropout_relu_and_pooling(strategy):
     function = traced(strategy, lambda *operands: gradients_of(network, operands), NETWORK_OPERANDS)
     types = set(live_types(function))
-    assert {"IpuMaxPoolGrad", "IpuConv2DBackpropInputRelu", "IpuMaskedScale"} <= types
+    assert {"IpuMaxPoolGrad", "IpuConv2DBackpropInputFused", "IpuMaskedScale"} <= types
     assert not ELEMENT_WISE & types
     stock = gradients_of(network, NETWORK_OPERANDS)
     for mine, theirs in zip(function(*NETWORK_OPERANDS), stock, strict=True):
