@@ -112,7 +112,10 @@ class ColumnDots : public RowSumsKernel {
 class ScaleShiftKernel : public ChannelKernel {
  public:
   explicit ScaleShiftKernel(OpKernelConstruction* context) : ChannelKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("relu", &relu_));
+    bool relu = false, relu6 = false;
+    OP_REQUIRES_OK(context, context->GetAttr("relu", &relu));
+    OP_REQUIRES_OK(context, context->GetAttr("relu6", &relu6));
+    activation_ = relu6 ? Activation::kRelu6 : relu ? Activation::kRelu : Activation::kNone;
   }
 
   void Compute(OpKernelContext* context) override {
@@ -123,12 +126,12 @@ class ScaleShiftKernel : public ChannelKernel {
     IPU_TF_CHECK(context, ReadVectors(context, tensors, &shape, &vectors));
     const float* addend = tensors == 2 ? context->input(1).flat<float>().data() : nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, context->input(0).shape(), &y));
-    ScaleShift(shape, context->input(0).flat<float>().data(), vectors[0], vectors[1], addend, relu_,
+    ScaleShift(shape, context->input(0).flat<float>().data(), vectors[0], vectors[1], addend, activation_,
                y->flat<float>().data(), ActiveKernels(), ParallelOf(context));
   }
 
  private:
-  bool relu_ = false;
+  Activation activation_ = Activation::kNone;
 };
 
 class NormGradientKernel : public ChannelKernel {
@@ -192,8 +195,11 @@ REGISTER_OP("IpuScaleShift")
     .Output("y: T")
     .Attr("T: {float}")
     .Attr("relu: bool = false")
+    .Attr("relu6: bool = false")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
-    .Doc("AddV2 of Mul of x and a scale, and a shift, one of each a channel; with `relu`, then Relu.");
+    .Doc(
+        "AddV2 of Mul of x and a scale, and a shift, one of each a channel; with `relu` or `relu6`, then Relu or "
+        "Relu6.");
 
 REGISTER_OP("IpuScaleShiftAdd")
     .Input("x: T")
@@ -203,8 +209,9 @@ REGISTER_OP("IpuScaleShiftAdd")
     .Output("y: T")
     .Attr("T: {float}")
     .Attr("relu: bool = false")
+    .Attr("relu6: bool = false")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
-    .Doc("AddV2 of IpuScaleShift and an addend of the shape of x; with `relu`, then Relu.");
+    .Doc("AddV2 of IpuScaleShift and an addend of the shape of x; with `relu` or `relu6`, then Relu or Relu6.");
 
 REGISTER_OP("IpuNormGradient")
     .Input("x: T")

@@ -324,21 +324,29 @@ TEST(NormalizationAddsUpEachChannel) {
       CHECK_CLOSE(first, mean, near);
       CHECK_CLOSE(second, variance, near);
 
-      std::vector<float> y(x.size()), y_and_dy(x.size()), dx(x.size());
-      std::vector<double> wanted_y(x.size()), wanted_y_and_dy(x.size()), wanted_dx(x.size());
-      ScaleShift(s, x.data(), scale.data(), of_mean.data(), nullptr, true, y.data(), *kernels, Parallel{});
-      ScaleShift(s, x.data(), scale.data(), of_mean.data(), dy.data(), false, y_and_dy.data(), *kernels, Parallel{});
+      std::vector<float> y(x.size()), up_to_six(x.size()), y_and_dy(x.size()), dx(x.size());
+      std::vector<double> wanted_y(x.size()), wanted_up_to_six(x.size()), wanted_y_and_dy(x.size()),
+          wanted_dx(x.size());
+      ScaleShift(s, x.data(), scale.data(), of_mean.data(), nullptr, Activation::kRelu, y.data(), *kernels, Parallel{});
+      // Of tens, so that some are greater than 6.
+      std::vector<float> tens(s.channels, 10.0f);
+      ScaleShift(s, x.data(), tens.data(), of_mean.data(), nullptr, Activation::kRelu6, up_to_six.data(), *kernels,
+                 Parallel{});
+      ScaleShift(s, x.data(), scale.data(), of_mean.data(), dy.data(), Activation::kNone, y_and_dy.data(), *kernels,
+                 Parallel{});
       NormGradient(s, {scale.data(), first.data(), of_variance.data(), of_mean.data()}, dy.data(), x.data(), dx.data(),
                    *kernels, Parallel{});
       for (size_t i = 0; i < x.size(); ++i) {
         const size_t c = i % s.channels;
         const double scaled = static_cast<double>(x[i]) * scale[c] + of_mean[c];
         wanted_y[i] = std::max(0.0, scaled);
+        wanted_up_to_six[i] = std::clamp(10.0 * x[i] + of_mean[c], 0.0, 6.0);
         wanted_y_and_dy[i] = scaled + dy[i];
         wanted_dx[i] =
             static_cast<double>(dy[i]) * scale[c] + 2.0 * of_variance[c] / rows * (x[i] - mean[c]) + of_mean[c] / rows;
       }
       CHECK_CLOSE(y, wanted_y, std::vector<double>(x.size(), 1e-6));
+      CHECK_CLOSE(up_to_six, wanted_up_to_six, std::vector<double>(x.size(), 1e-5));
       CHECK_CLOSE(y_and_dy, wanted_y_and_dy, std::vector<double>(x.size(), 1e-6));
       CHECK_CLOSE(dx, wanted_dx, std::vector<double>(x.size(), 1e-6));
     }

@@ -31,6 +31,7 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 @tf.RegisterGradient("IpuMatMulUpdate")
 @tf.RegisterGradient("IpuRelu6Grad")
 @tf.RegisterGradient("IpuReshapedMatMulBias")
+@tf.RegisterGradient("IpuScaleShift")
 @tf.RegisterGradient("IpuScaleShiftAdd")
 @tf.RegisterGradient("IpuScaledUpdate")
 @tf.RegisterGradient("IpuSegmentSum")

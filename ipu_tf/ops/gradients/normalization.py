@@ -26,14 +26,6 @@ def _column_dots(op: Any, of_sum: tf.Tensor, of_dot: tf.Tensor) -> Gradients:
     return of_dot * dy, of_sum + of_dot * x
 
 
-@tf.RegisterGradient("IpuScaleShift")
-def _scale_shift(op: Any, grad: tf.Tensor) -> Gradients:
-    x, scale, shift = op.inputs
-    if op.get_attr("relu"):
-        grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.outputs[0])
-    return grad * scale, _of_vector(grad * x, scale), _of_vector(grad, shift)
-
-
 @tf.RegisterGradient("IpuNormGradient")
 def _norm_gradient(op: Any, grad: tf.Tensor) -> Gradients:
     x, dy, scale, mean, of_variance, of_mean = op.inputs

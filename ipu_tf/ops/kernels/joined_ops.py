@@ -236,6 +236,8 @@ def _scale_shift(chain: Chain) -> Sequence[str]:
     result = chain.add("AddV2", chain.add("Mul", x, scale), shift)
     if addend:
         result = chain.add("AddV2", result, *addend)
+    if chain.attribute("relu6").b:
+        return [chain.add("Relu6", result)]
     return [chain.add("Relu", result) if chain.attribute("relu").b else result]
 
 

@@ -37,7 +37,7 @@ def fuse_moments(graph: FusionGraph, op: tf.Operation) -> None:
 
 
 def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
-    """Fuses `x * scale + shift` of each channel, and an addition and a ReLU after it.
+    """Fuses `x * scale + shift` of each channel, and an addition and a ReLU or ReLU6 after it.
 
     Args:
         graph: The graph.
@@ -56,8 +56,14 @@ def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
             sum_, addend = addition
             op_type, tensors = "IpuScaleShiftAdd", [x, addend]
         last, is_relu = graph.through_relu(sum_)
-        is_relu_attribute = tf.compat.v1.AttrValue(b=is_relu)
-        graph.fuse([last], op_type, op, [*tensors, scale, shift], relu=is_relu_attribute)
+        use = None if is_relu else graph.only_use(sum_)
+        is_relu6 = use is not None and use.op.type == "Relu6"
+        activation = {
+            "relu": tf.compat.v1.AttrValue(b=is_relu),
+            "relu6": tf.compat.v1.AttrValue(b=is_relu6),
+        }
+        last = use.op.outputs[0] if use is not None and is_relu6 else last
+        graph.fuse([last], op_type, op, [*tensors, scale, shift], **activation)
         return
 
 

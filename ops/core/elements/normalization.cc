@@ -58,11 +58,11 @@ void ChannelDots(const ChannelRows& s, const float* x, const float* dy, float* s
 }
 
 void ScaleShift(const ChannelRows& s, const float* x, const float* scale, const float* shift, const float* addend,
-                bool relu, float* y, const Kernels& kernels, const Parallel& parallel) {
+                Activation activation, float* y, const Kernels& kernels, const Parallel& parallel) {
   ForBlocks(s, parallel, [&](int64_t, int64_t row, int64_t rows) {
     for (int64_t at = row * s.channels; at < (row + rows) * s.channels; at += s.channels) {
       const float* added = addend == nullptr ? nullptr : addend + at;
-      kernels.scale_shift(x + at, scale, shift, added, relu, y + at, s.channels);
+      kernels.scale_shift(x + at, scale, shift, added, activation, y + at, s.channels);
     }
   });
 }

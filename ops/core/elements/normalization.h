@@ -23,9 +23,9 @@ void ChannelMoments(const ChannelRows& shape, const float* x, float* mean, float
 void ChannelDots(const ChannelRows& shape, const float* x, const float* dy, float* sum, float* dot,
                  const Kernels& kernels, const Parallel& parallel);
 
-// y = x * scale[c] + shift[c], plus `addend` if it is not null, then negative values become 0 if `relu`.
+// y = x * scale[c] + shift[c], plus `addend` if it is not null, then the activation.
 void ScaleShift(const ChannelRows& shape, const float* x, const float* scale, const float* shift, const float* addend,
-                bool relu, float* y, const Kernels& kernels, const Parallel& parallel);
+                Activation activation, float* y, const Kernels& kernels, const Parallel& parallel);
 
 // The vectors of a gradient of normalized rows, one value a channel.
 struct NormGradientVectors {

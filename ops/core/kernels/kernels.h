@@ -275,6 +275,9 @@ struct RecurrentGradientRow {
   int64_t units;
 };
 
+// What follows a sum: nothing, max(0, x), or min(max(0, x), 6).
+enum class Activation { kNone, kRelu, kRelu6 };
+
 // What float16 numbers stand for values beyond the largest.
 enum class Overflow { kLargest, kNan, kInfinity };
 
@@ -324,9 +327,9 @@ struct Kernels {
   void (*column_squares)(const float* x, const float* mean, int64_t rows, int64_t columns, float* sums);
   // sums[c] = sum over rows of dy[row * columns + c], dots[c] = that of x * dy.
   void (*column_dots)(const float* x, const float* dy, int64_t rows, int64_t columns, float* sums, float* dots);
-  // y = x * scale + shift, plus `addend` if it is not null, then negative values become 0 if `relu`.
-  void (*scale_shift)(const float* x, const float* scale, const float* shift, const float* addend, bool relu, float* y,
-                      int64_t count);
+  // y = x * scale + shift, plus `addend` if it is not null, then the activation.
+  void (*scale_shift)(const float* x, const float* scale, const float* shift, const float* addend,
+                      Activation activation, float* y, int64_t count);
   // dx = dy * scale + (x - mean) * slope + offset.
   void (*norm_gradient)(const NormGradientRow& row, const float* dy, const float* x, float* dx);
   // y = exp(x - max(x)) / sum of that, and `dropped` = y * scale where kept, else 0.

@@ -58,7 +58,8 @@ inline void AddRow(const float* x, const Vector* columns, Vector* sums) {
     for (int j = 0; j < Vectors; ++j) sums[j] = MultiplyAdd(all, columns[j], sums[j]);
   }
 }
-inline Vector Relu(Vector v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }  // NaN stays.
+inline Vector Relu(Vector v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }      // NaN stays.
+inline Vector UpToSix(Vector v) { return _mm256_min_ps(_mm256_set1_ps(6.0f), v); }  // So it does.
 inline Vector Add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
 inline Vector Subtract(Vector a, Vector b) { return _mm256_sub_ps(a, b); }
 

@@ -52,7 +52,8 @@ inline void AddRow(const float* x, const Vector* columns, Vector* sums) {
     for (int j = 0; j < Vectors; ++j) sums[j] = MultiplyAdd(all, columns[j], sums[j]);
   }
 }
-inline Vector Relu(Vector v) { return _mm512_max_ps(_mm512_setzero_ps(), v); }  // NaN stays.
+inline Vector Relu(Vector v) { return _mm512_max_ps(_mm512_setzero_ps(), v); }      // NaN stays.
+inline Vector UpToSix(Vector v) { return _mm512_min_ps(_mm512_set1_ps(6.0f), v); }  // So it does.
 inline Vector Add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
 inline Vector Subtract(Vector a, Vector b) { return _mm512_sub_ps(a, b); }
 

@@ -18,6 +18,7 @@ from tests.runtime.execution.test_fusion import (
     types_behind,
 )
 
+ACTIVATIONS = [None, tf.nn.relu, tf.nn.relu6]
 NORMS = {"IpuMoments", "IpuScaleShift", "IpuColumnDots", "IpuNormGradient"}
 
 
@@ -26,12 +27,12 @@ def strategy():
     return IPUStrategy(enable_keras_extensions=False)
 
 
-def batch_norm(x, gamma, beta, relu=False):
+def batch_norm(x, gamma, beta, activation=None):
     """As Keras computes it in training."""
     axes = list(range(x.shape.rank - 1))
     mean, variance = tf.nn.moments(x, axes)
     y = tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-3)
-    return tf.nn.relu(y) if relu else y
+    return activation(y) if activation else y
 
 
 def operands_of(*shape, dtype="float32"):
@@ -41,23 +42,23 @@ def operands_of(*shape, dtype="float32"):
     ]
 
 
-def with_gradients(x, gamma, beta, relu=False):
+def with_gradients(x, gamma, beta, activation=None):
     with tf.GradientTape() as tape:
         tape.watch((x, gamma, beta))
-        y = batch_norm(x, gamma, beta, relu)
+        y = batch_norm(x, gamma, beta, activation)
         loss = tf.reduce_sum(y * tf.sin(y))
     return y, *tape.gradient(loss, (x, gamma, beta))
 
 
 @pytest.mark.fast_cells(1)
-@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("shape", [(6, 5), (3, 7, 17), (2, 4, 5, 33), (40, 30, 64)])
-def test_values_and_gradients_are_those_of_float64(strategy, shape, relu):
+def test_values_and_gradients_are_those_of_float64(strategy, shape, activation):
     operands = operands_of(*shape)
-    fn = functools.partial(with_gradients, relu=relu)
+    fn = functools.partial(with_gradients, activation=activation)
     function = traced(strategy, fn, operands)
     assert set(live_types(function)) >= NORMS
-    assert "SquaredDifference" not in live_types(function)
+    assert not {"SquaredDifference", "Relu", "Relu6"} & set(live_types(function))
     exact = fn(*[tf.cast(value, tf.float64) for value in operands])
     for ours, stock, wanted in zip(function(*operands), fn(*operands), exact, strict=True):
         error = np.abs(np.subtract(ours, wanted)).max()
@@ -66,9 +67,10 @@ def test_values_and_gradients_are_those_of_float64(strategy, shape, relu):
 
 
 @pytest.mark.slow
-def test_gradients_by_a_tape_outside(strategy):
+@pytest.mark.parametrize("activation", ACTIVATIONS[1:])
+def test_gradients_by_a_tape_outside(strategy, activation):
     operands = operands_of(2, 4, 5, 6)
-    step = tf.function(functools.partial(with_gradients, relu=True))
+    step = tf.function(functools.partial(with_gradients, activation=activation))
     strategy.run(step, args=operands)  # Traced, and joined, while nothing is recorded.
 
     ours = gradients_of_squares(lambda *a: strategy.run(step, args=a), operands)
@@ -86,6 +88,10 @@ GRADIENTS = {
     "dots": (lambda x, dy: library.load().ipu_column_dots(x, dy, rank=3), [(2, 3, 5)] * 2),
     "scale": (
         lambda x, a, b: library.load().ipu_scale_shift(x, a, b, relu=True),
+        [(2, 3, 5), (5,), (1, 1, 5)],
+    ),
+    "scale up to six": (
+        lambda x, a, b: library.load().ipu_scale_shift(9.0 * x, a, b, relu6=True),
         [(2, 3, 5), (5,), (1, 1, 5)],
     ),
     "gradient": (
@@ -246,3 +252,11 @@ def test_shapes_are_checked(name):
     shapes, op, message = WRONG[name]
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         op(*[tf.constant(normals(0, shape)) for shape in shapes])
+
+
+@pytest.mark.parametrize("activation", ["relu", "relu6"])
+def test_what_is_not_finite_is_as_in_stock(activation):
+    x = tf.constant([[np.nan, np.inf, -np.inf, 6.0, 5.9999995, -1e-45, 3e38, 7.0]])
+    ones, zeros = tf.ones(x.shape[1:]), tf.zeros(x.shape[1:])
+    ours = library.load().ipu_scale_shift(x, ones, zeros, **{activation: True})
+    np.testing.assert_array_equal(ours, getattr(tf.nn, activation)(x))
