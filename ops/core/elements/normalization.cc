@@ -31,18 +31,30 @@ void AddBlocks(const std::vector<float>& partial, int64_t width, double factor, 
 
 }  // namespace
 
+// A block is read from memory once: its squares are those of distances from its own mean, while it is in the cache, and
+// are moved to the mean of all rows by sum((x - m)^2) = sum((x - s)^2) + 2 * (s - m) * sum(x - s) + rows * (s - m)^2.
 void ChannelMoments(const ChannelRows& s, const float* x, float* mean, float* variance, const Kernels& kernels,
                     const Parallel& parallel) {
+  const int64_t block_rows = BlockRows(s), floats = CeilDivide(s.rows, block_rows) * s.channels;
   const double share = 1.0 / static_cast<double>(s.rows);
-  std::vector<float> partial(CeilDivide(s.rows, BlockRows(s)) * s.channels);
+  std::vector<float> sums(floats), means(floats), squares(floats);
   ForBlocks(s, parallel, [&](int64_t block, int64_t row, int64_t rows) {
-    kernels.column_sums(x + row * s.channels, s.channels, rows, s.channels, false, &partial[block * s.channels]);
+    const float* first = x + row * s.channels;
+    const int64_t at = block * s.channels;
+    kernels.column_sums(first, s.channels, rows, s.channels, false, &sums[at]);
+    for (int64_t c = at; c < at + s.channels; ++c) means[c] = sums[c] / static_cast<float>(rows);
+    kernels.column_squares(first, &means[at], rows, s.channels, &squares[at]);
   });
-  AddBlocks(partial, s.channels, share, mean);
-  ForBlocks(s, parallel, [&](int64_t block, int64_t row, int64_t rows) {
-    kernels.column_squares(x + row * s.channels, mean, rows, s.channels, &partial[block * s.channels]);
-  });
-  AddBlocks(partial, s.channels, share, variance);
+  AddBlocks(sums, s.channels, share, mean);
+  std::vector<double> total(s.channels, 0.0);
+  for (int64_t i = 0, row = 0; i < floats; i += s.channels, row += block_rows) {
+    const auto rows = static_cast<double>(std::min(block_rows, s.rows - row));
+    for (int64_t c = 0; c < s.channels; ++c) {
+      const double of_block = means[i + c], further = of_block - static_cast<double>(mean[c]);
+      total[c] += squares[i + c] + further * (2.0 * (sums[i + c] - rows * of_block) + rows * further);
+    }
+  }
+  for (int64_t c = 0; c < s.channels; ++c) variance[c] = static_cast<float>(total[c] * share);
 }
 
 void ChannelDots(const ChannelRows& s, const float* x, const float* dy, float* sum, float* dot, const Kernels& kernels,
