@@ -35,7 +35,7 @@ _TILE_OPS = frozenset(
         "IpuNormGradient", "IpuRelu6Grad", "IpuReshapedMatMulBias", "IpuScaleShift",
         "IpuScaleShiftAdd", "IpuScaledDifference", "IpuScaledUpdate", "IpuSegmentSum",
         "IpuSoftmax", "IpuSoftmaxDropout", "IpuSoftmaxDropoutGrad", "IpuSoftmaxGrad",
-        "IpuSparseSoftmaxLoss", "IpuTransposedMatMul",
+        "IpuSparseSoftmaxLoss", "IpuSwapRows", "IpuTransposedMatMul",
     }
 )  # fmt: skip
 

@@ -38,6 +38,7 @@ from ipu_tf.ops.kernels.joined_ops import JOINED
 @tf.RegisterGradient("IpuSoftmax")
 @tf.RegisterGradient("IpuSoftmaxDropout")
 @tf.RegisterGradient("IpuSoftmaxDropoutGrad")
+@tf.RegisterGradient("IpuSwapRows")
 @tf.RegisterGradient("IpuTreeSum")
 def _of_chain(op: tf.Operation, *gradients: tf.Tensor) -> list[tf.Tensor | None]:
     inputs = [tf.identity(each) for each in op.inputs]

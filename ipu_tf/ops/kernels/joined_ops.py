@@ -418,6 +418,11 @@ def _with_ordered_zeros(chain: Chain, x: str) -> str:
     return chain.add("SelectV2", negative_zero, below, x)
 
 
+def _swapped_rows(chain: Chain) -> Sequence[str]:
+    order = [1, 0, *range(2, chain.attribute("rank").i)]
+    return [chain.add("Transpose", *chain.inputs, chain.constant(order, tf.int32), Tperm=tf.int32)]
+
+
 def _as_stock(op_type: str) -> Expand:
     return lambda chain: [chain.add(op_type, *chain.inputs)]
 
@@ -484,6 +489,7 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuBiasAddGrad": _as_stock("BiasAddGrad"),
         "IpuSoftmax": _as_stock("Softmax"),
         "IpuArgMax": _arg_max,
+        "IpuSwapRows": _swapped_rows,
         "IpuTreeSum": _tree_sum,
         "IpuSparseSoftmaxLoss": _sparse_softmax_loss,
         "IpuSegmentSum": _segment_sum,

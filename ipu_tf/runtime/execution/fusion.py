@@ -7,8 +7,9 @@ handles the gradients of inputs, `dropout_fusion` dropout, `softmax_fusion` soft
 `norm_fusion` batch normalization and the sum after it, `layer_norm_fusion` and `batch_norm_of_rows`
 layer normalization, `gelu_fusion` Gaussian error linear units, `chain_fusion` updates of Adam,
 `product_fusion` transposes around products, `bias_fusion` biases of products that are reshaped,
-`segment_fusion` sums over segments, `sum_fusion` sums over first dimensions, `recurrent_fusion`
-whole loops of recurrent layers, `repeated_scalars` equal scalars.
+`segment_fusion` sums over segments, `sum_fusion` sums over first dimensions, `swapped_rows`
+transposes of the first two, `recurrent_fusion` whole loops of recurrent layers, `repeated_scalars`
+equal scalars.
 
 Fusion runs at the end of a trace, in place: it adds the fused op and redirects the readers of the
 chain's last op to it. The arithmetic of products does not change: it runs on the same rounded sums;
@@ -39,6 +40,7 @@ from ipu_tf.runtime.execution import (
     segment_fusion,
     softmax_fusion,
     sum_fusion,
+    swapped_rows,
 )
 from ipu_tf.runtime.execution.fusion_graph import FusionGraph, attributes_of
 from ipu_tf.runtime.tracing.call_ops import LOOPS
@@ -67,6 +69,7 @@ def fuse(graph: FuncGraph, outputs: _T, *, loops: bool = True) -> _T:
         if op.type in _RULES and not is_fused and (loops or op.type not in LOOPS):
             _RULES[op.type](fusion_graph, op)
     sum_fusion.replace_column_sums(fusion_graph)
+    swapped_rows.replace_transposes(fusion_graph)
     repeated_scalars.share_scalars(fusion_graph)
     flat = [fusion_graph.current(value) for value in flat]
     return cast(_T, tf.nest.pack_sequence_as(outputs, flat, expand_composites=True))

@@ -65,7 +65,7 @@ def _has_equal_batches(op: tf.Operation) -> bool:
 
 def _before_transpose(graph: FusionGraph, tensor: tf.Tensor, labels: str) -> tuple[tf.Tensor, str]:
     """Returns what a transpose was made of and its labels if the product can read that."""
-    order = _permutation(tensor)
+    order = permutation(tensor)
     other_types = (use.op.type for use in graph.uses(tensor) if use.op.type not in _TRANSPOSED)
     if order is None or graph.is_output(tensor) or next(other_types, None) is not None:
         return tensor, labels
@@ -80,14 +80,14 @@ def _after_transpose(graph: FusionGraph, tensor: tf.Tensor, labels: str) -> tupl
     if use is None or use.index != 0:
         return tensor, labels
     last = use.op.outputs[0] if use.op.outputs else tensor
-    order = _permutation(last)
+    order = permutation(last)
     if order is None or labels[order[-1]] not in "MN":
         return tensor, labels
     return last, "".join(labels[axis] for axis in order)
 
 
-def _permutation(tensor: tf.Tensor) -> Sequence[int] | None:
-    """Returns the order of dimensions if a tensor is a transpose by a known one."""
+def permutation(tensor: tf.Tensor) -> Sequence[int] | None:
+    """Returns the order of dimensions if a tensor is a transpose by a known one, else None."""
     if tensor.op.type != "Transpose":
         return None
     order = tensor.op.inputs[1]

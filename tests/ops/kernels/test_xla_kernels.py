@@ -77,6 +77,7 @@ FUSED_CASES = {
     "ipu_softmax": ({}, (IMAGES,)),
     "ipu_scaled_update": ({}, (IMAGES, IMAGES, ())),
     "ipu_softmax_grad": ({}, (IMAGES, IMAGES)),
+    "ipu_swap_rows": ({"rank": 4}, (IMAGES,)),
     "ipu_tree_sum": ({}, (IMAGES,) * 5),
     "ipu_softmax_dropout": ({}, (IMAGES, ())),
     "ipu_softmax_dropout_grad": ({}, (IMAGES, IMAGES, ())),
