@@ -2,6 +2,7 @@
 #include "../core/convolutions/conv.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "conv_shape.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -16,17 +17,6 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
-
-// The filter of some of the image's channels, from `first` on.
-Scratch FilterOfChannels(const ConvShape& shape, const float* w, int64_t first, int64_t channels) {
-  const int64_t positions = shape.kernel_rows * shape.kernel_columns, floats = channels * shape.out_channels;
-  Scratch part(positions * floats);
-  for (int64_t position = 0; position < positions; ++position) {
-    std::copy_n(w + (position * shape.in_channels + first) * shape.out_channels, floats,
-                part.data() + position * floats);
-  }
-  return part;
-}
 
 // One pass of a convolution. The inputs are the image (of the input gradient its shape), the filter (of the filter
 // gradient its shape) and, of gradients, that of the output. A joined op may have what follows the product, too: a
@@ -82,11 +72,9 @@ class ConvKernel : public TileKernel {
     } else if constexpr (Pass == ConvPass::kInputGradient) {
       const float* w = a.data();
       ConvPlan plan = conv_plan_;
-      Scratch of_channels;
       if (channels_ > 0) {
-        of_channels = FilterOfChannels(shape, w, first_channel_, channels_);
-        w = of_channels.data();
-        shape.in_channels = channels_;
+        w += first_channel_ * shape.out_channels;
+        shape.filter_channels = std::exchange(shape.in_channels, channels_);
         plan.out_channels = std::min<int64_t>(plan.out_channels, channels_);  // Parts of results, not of sums.
       }
       ConvInputGradient(shape, plan, numerics, w, b.data(), result.data(), kernels, parallel, epilogue);

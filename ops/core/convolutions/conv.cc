@@ -52,7 +52,7 @@ Reduction ForwardReduction(const ConvShape& shape, const ConvPlan& plan) {
       [&](int64_t r, int64_t c) {
         reduction.taps.push_back(
             {r * shape.dilation_rows - shape.pad_top, c * shape.dilation_columns - shape.pad_left});
-        reduction.tap_at.push_back((r * shape.kernel_columns + c) * shape.group_in_channels() * shape.out_channels);
+        reduction.tap_at.push_back((r * shape.kernel_columns + c) * shape.tap_floats());
       },
       [&] {
         reduction.AddParts(begin, channels);
@@ -76,7 +76,7 @@ Reduction PhaseReduction(const ConvShape& shape, const ConvPlan& plan, int64_t p
         const int64_t column = phase_column + shape.pad_left - c * shape.dilation_columns;
         if (row % shape.stride_rows != 0 || column % shape.stride_columns != 0) return;
         reduction.taps.push_back({row / shape.stride_rows, column / shape.stride_columns});
-        reduction.tap_at.push_back((r * shape.kernel_columns + c) * shape.group_in_channels() * shape.out_channels);
+        reduction.tap_at.push_back((r * shape.kernel_columns + c) * shape.tap_floats());
       },
       [&] {
         reduction.AddParts(begin, channels);

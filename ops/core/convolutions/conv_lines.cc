@@ -269,9 +269,9 @@ void PackPhase(const ConvShape& shape, const GradientPhase& phase, const float* 
     const int64_t panel = index / positions, position = index % positions;
     const int64_t row = phase.rows.last - position / phase.columns.count * shape.stride_rows;
     const int64_t column = phase.columns.last - position % phase.columns.count * shape.stride_columns;
-    const int64_t channel = (row * shape.kernel_columns + column) * shape.in_channels + panel * width;
-    kernels.pack(w + channel * shape.out_channels, 1, shape.out_channels, shape.out_channels,
-                 std::min(width, shape.in_channels - panel * width), packed + index * tap_floats, tap_floats);
+    const int64_t at = (row * shape.kernel_columns + column) * shape.tap_floats() + panel * width * shape.out_channels;
+    kernels.pack(w + at, 1, shape.out_channels, shape.out_channels, std::min(width, shape.in_channels - panel * width),
+                 packed + index * tap_floats, tap_floats);
   });
 }
 

@@ -16,12 +16,16 @@ struct ConvShape {
   int64_t stride_rows = 1, stride_columns = 1;
   int64_t dilation_rows = 1, dilation_columns = 1;
   int64_t pad_top = 0, pad_left = 0;
+  // Of the filter, where these are more than the image's of a group, which are then some of them; 0: they are those.
+  int64_t filter_channels = 0;
 
   int64_t group_in_channels() const { return in_channels / groups; }
   int64_t group_out_channels() const { return out_channels / groups; }
   // One channel in and out for every group.
   bool plain_depthwise() const { return groups > 1 && groups == in_channels && groups == out_channels; }
   int64_t multiplications() const { return batch * out_rows * out_columns * filter_floats(); }
+  // From one position of the filter to the next.
+  int64_t tap_floats() const { return (filter_channels > 0 ? filter_channels : group_in_channels()) * out_channels; }
   int64_t filter_floats() const { return kernel_rows * kernel_columns * group_in_channels() * out_channels; }
 };
 

@@ -376,6 +376,15 @@ class TestInputGradient:
         result = fused_input_gradient(images, w, dy, **others, **attributes)
         np.testing.assert_array_equal(result, stock)
 
+    def test_some_channels_of_a_dilated_convolution(self):
+        w, dy = normals(1, (3, 3, 20, 6)), normals(2, (2, 9, 7, 6))
+        attributes = {"strides": [1] * 4, "padding": "SAME", "dilations": [1, 2, 2, 1]}
+        whole = library.load().ipu_conv2d_backprop_input([2, 9, 7, 20], w, dy, **attributes)
+        part = fused_input_gradient(
+            [2, 9, 7, 20], w, dy, first_channel=7, channels=9, bias=[tf.ones(9)], **attributes
+        )
+        np.testing.assert_array_equal(part, whole[..., 7:16] + 1.0)
+
     @pytest.mark.parametrize("name", ["addend", "features"])
     def test_other_shapes(self, name):
         shapes = {"addend": [1, 4, 4, 2], "features": [1, 4, 4, 2], name: [1, 4, 3, 2]}
