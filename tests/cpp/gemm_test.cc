@@ -127,6 +127,31 @@ TEST(MatMulOfRowsThatAdjoinHasTheBitsOfOthers) {
 
 // The kernel updates weights by sums of one piece; else they are updated by the sums once these are whole, and after
 // all where parts are products of their own.
+// What follows a product, applied with it and to its result: of one part, and of several.
+TEST(MatMulAppliesItsEpilogue) {
+  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  cases.insert(cases.end(), {{1, 400, 100, 1700, true, true}, {1, 40, 30, 13000, true, false}});
+  for (const Kernels* kernels : KernelTables()) {
+    for (const Case& c : cases) {
+      const Context context(ToText(c, *kernels));
+      const MatMulShape shape = ShapeOf(c);
+      const auto a = Numbers(c.batch * c.rows * c.depth, 1), b = Numbers(c.batch * c.depth * c.columns, 2);
+      const auto bias = Numbers(c.columns, 3), addend = Numbers(c.batch * c.rows * c.columns, 4);
+      const auto features = Numbers(c.batch * c.rows * c.columns, 5);
+      MatMulPlan plan;
+      plan.reduction = CeilDivide(c.depth, 1000);
+      for (const Epilogue& epilogue : {Epilogue{bias.data(), true}, Epilogue{nullptr, false, addend.data()},
+                                       Epilogue{nullptr, false, nullptr, features.data()},
+                                       Epilogue{nullptr, false, addend.data(), features.data()}}) {
+        std::vector<float> wanted = Product(shape, plan, {}, a, b, *kernels), got(wanted.size(), NAN);
+        ApplyEpilogue(epilogue, wanted.data(), c.batch * c.rows, c.columns, *kernels, {});
+        MatMul(shape, plan, {}, a.data(), b.data(), got.data(), *kernels, ThreadedParallel(2), {}, epilogue);
+        CHECK_SAME(got, wanted);
+      }
+    }
+  }
+}
+
 TEST(MatMulUpdatesWeightsByItsSums) {
   const float rate = 0.3f;
   const Case cases[] = {{1, 13, 33, 17, true, false},   {1, 100, 98, 64, true, false},   {1, 7, 5, 64, true, false},
