@@ -1,6 +1,8 @@
 #include "recurrent.h"
 
 #include <algorithm>
+#include <mutex>
+#include <vector>
 
 #include "../scratch.h"
 #include "gemm.h"
@@ -50,16 +52,63 @@ class Panels {
   Scratch data_;
 };
 
-// Shares out the samples: work(first, count), of at least a few.
+// The steps of several parts of the samples, in stretches that are run in order, but by any thread: one that comes late
+// to its part finds that another has begun with it.
+class Stretches {
+ public:
+  Stretches(int64_t parts, int64_t stretches) : parts_(parts), stretches_(stretches) {}
+
+  // Runs one stretch, and those of threads that found all parts in progress: run(part, stretch). To be called as often
+  // as there are stretches.
+  template <typename Function>
+  void RunNext(const Function& run) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (++owed_; owed_ > 0; --owed_) {
+      Part* free = nullptr;  // Of which the fewest were run, so that parts end together.
+      for (Part& part : parts_) {
+        const bool can_run = !part.runs && part.next < stretches_;
+        if (can_run && (free == nullptr || part.next < free->next)) free = &part;
+      }
+      if (free == nullptr) return;
+      free->runs = true;
+      --owed_;
+      lock.unlock();
+      run(free - parts_.data(), free->next);
+      lock.lock();
+      ++owed_;
+      ++free->next;
+      free->runs = false;
+    }
+  }
+
+ private:
+  struct Part {
+    bool runs = false;
+    int64_t next = 0;
+  };
+
+  std::mutex mutex_;
+  std::vector<Part> parts_;
+  const int64_t stretches_;
+  int64_t owed_ = 0;  // Stretches to be run by whoever finishes another.
+};
+
+// Shares out the samples, at least a few to a part, and their steps: work(first, count, begin, end) for steps
+// [begin, end) of so many samples, of one after the other.
 template <typename Work>
 void ForSamples(const RecurrentShape& s, const Parallel& parallel, const Work& work) {
-  constexpr int64_t kFewest = 4;
+  constexpr int64_t kFewest = 4, kMostStretches = 16;
   const bool small = s.rows() * s.units * s.columns() < kSerialProducts;
   const int64_t threads = small ? 1 : std::max(1, parallel.threads);
   const int64_t parts = std::max<int64_t>(1, std::min(threads, s.batch / kFewest));
-  parallel(parts, [&](int64_t part) {
-    const int64_t begin = part * s.batch / parts;
-    work(begin, (part + 1) * s.batch / parts - begin);
+  if (parts == 1) return work(0, s.batch, 0, s.steps);
+  const int64_t count = std::min(s.steps, kMostStretches);
+  Stretches stretches(parts, count);
+  parallel(parts * count, [&](int64_t) {
+    stretches.RunNext([&](int64_t part, int64_t stretch) {
+      const int64_t first = part * s.batch / parts, end = (part + 1) * s.batch / parts;
+      work(first, end - first, stretch * s.steps / count, (stretch + 1) * s.steps / count);
+    });
   });
 }
 
@@ -108,9 +157,9 @@ void RecurrentForward(const RecurrentShape& s, const RecurrentOperands& operands
   Product({operands.x, false}, {operands.kernel, false}, s.rows(), columns, s.inputs, outer, kernels, parallel);
   const Panels recurrent(operands.recurrent, columns, 1, s.units, columns, kernels);
   const auto step = s.is_lstm() ? kernels.lstm_step : kernels.gru_step;
-  ForSamples(s, parallel, [&](int64_t first, int64_t count) {
+  ForSamples(s, parallel, [&](int64_t first, int64_t count, int64_t begin, int64_t end) {
     const Scratch inner(count * columns);
-    for (int64_t t = 0; t < s.steps; ++t) {
+    for (int64_t t = begin; t < end; ++t) {
       recurrent.Multiply(states.h + t * s.state() + first * s.units, count, inner.data());
       for (int64_t i = 0; i < count; ++i) {
         const int64_t sample = t * s.batch + first + i, before = sample * s.units, after = before + s.state();
@@ -139,9 +188,9 @@ void RecurrentBackward(const RecurrentShape& s, const RecurrentOperands& operand
   float* inner = s.is_lstm() ? outer.data() : of_state.data();
   const Panels recurrent(operands.recurrent, 1, columns, columns, s.units, kernels);
   const auto step = s.is_lstm() ? kernels.lstm_gradient : kernels.gru_gradient;
-  ForSamples(s, parallel, [&](int64_t first, int64_t count) {
+  ForSamples(s, parallel, [&](int64_t first, int64_t count, int64_t begin, int64_t end) {
     const Scratch of_before(count * s.units);
-    for (int64_t t = s.steps - 1; t >= 0; --t) {
+    for (int64_t t = s.steps - 1 - begin; t >= s.steps - end; --t) {
       const bool has_output = !gradients.last_only || t == s.steps - 1;
       const int64_t output = gradients.last_only ? 0 : t * s.state();
       for (int64_t i = 0; i < count; ++i) {
