@@ -130,12 +130,12 @@ def test_models_that_are_trained_for_a_few_steps_are_not_compiled(strategy, engi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", ["an unrolled LSTM", "200 dense layers"])
+@pytest.mark.parametrize("network", ["an unrolled LSTM", "250 dense layers"])
 def test_networks_that_xla_compiles_for_minutes_are_not_compiled(strategy, engines, network):
     if network == "an unrolled LSTM":
         layers, shape = [keras.layers.LSTM(32, unroll=True)], (120, 8)
     else:
-        layers, shape = [keras.layers.Dense(32, "relu") for _ in range(200)], (32,)
+        layers, shape = [keras.layers.Dense(32, "relu") for _ in range(250)], (32,)
     with strategy.scope():
         model = keras.Sequential([keras.Input(shape), *layers, keras.layers.Dense(4)])
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
