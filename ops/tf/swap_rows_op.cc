@@ -12,7 +12,6 @@ namespace {
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
-using tensorflow::shape_inference::DimensionHandle;
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
@@ -39,13 +38,10 @@ class IpuSwapRows : public NamedKernel {
 absl::Status SwappedShape(InferenceContext* c) {
   ShapeHandle x;
   TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(0), 3, &x));
-  if (!c->RankKnown(x)) {
-    c->set_output(0, c->UnknownShape());
-    return absl::OkStatus();
-  }
-  std::vector<DimensionHandle> dims{c->Dim(x, 1), c->Dim(x, 0)};
-  for (int i = 2; i < c->Rank(x); ++i) dims.push_back(c->Dim(x, i));
-  c->set_output(0, c->MakeShape(dims));
+  ShapeHandle y = x;
+  TF_RETURN_IF_ERROR(c->ReplaceDim(y, 0, c->Dim(x, 1), &y));
+  TF_RETURN_IF_ERROR(c->ReplaceDim(y, 1, c->Dim(x, 0), &y));
+  c->set_output(0, y);
   return absl::OkStatus();
 }
 

@@ -91,7 +91,7 @@ def _fuse_convolution(graph: FusionGraph, op: tf.Operation) -> None:
     """Fuses a bias and a ReLU, or the gradient of a ReLU before a transposed convolution."""
     if _fuse_bias(graph, op) or op.outputs[0].dtype != tf.float32:
         return
-    relu = graph.relu_gradient(op.outputs[0])
+    relu = graph.only_reader(op.outputs[0], "ReluGrad")
     if relu is not None:
         inputs = [*op.inputs, relu.inputs[1]]
         graph.fuse(relu.outputs, "IpuConv2DReluGrad", op, inputs, **attributes_of(op))
@@ -154,7 +154,7 @@ def _fuse_pool_gradient(graph: FusionGraph, op: tf.Operation) -> None:
     is_exact = dtype == tf.float32 or (dtype == tf.float16 and are_apart)
     if not is_plain or not within_images or not is_exact:
         return
-    relu = graph.relu_gradient(op.outputs[0])
+    relu = graph.only_reader(op.outputs[0], "ReluGrad")
     is_relu = relu is not None and relu.inputs[1] is op.inputs[0]
     last = relu if relu is not None and is_relu else op
     relu_attribute = tf.compat.v1.AttrValue(b=is_relu)

@@ -49,25 +49,23 @@ class FusionGraph:
         uses = self.uses(tensor)
         return uses[0] if len(uses) == 1 and id(tensor) not in self._outputs else None
 
+    def only_reader(self, tensor: tf.Tensor, op_type: str) -> tf.Operation | None:
+        """Returns the op of a type that alone reads a tensor, as its first input, if it does."""
+        use = self.only_use(tensor)
+        is_it = use is not None and use.op.type == op_type and use.index == 0
+        return use.op if use is not None and is_it else None
+
     def through_relu(self, tensor: tf.Tensor) -> tuple[tf.Tensor, bool]:
         """Returns the ReLU that alone reads a tensor, else the tensor; and whether there is one."""
-        use = self.only_use(tensor)
-        if use is None or use.op.type != "Relu":
-            return tensor, False
-        return use.op.outputs[0], True
+        relu = self.only_reader(tensor, "Relu")
+        return (tensor, False) if relu is None else (relu.outputs[0], True)
 
     def bias_add(self, tensor: tf.Tensor) -> tf.Operation | None:
         """Returns the op that adds a bias of float32 to the last dimension, if it alone reads."""
-        use = self.only_use(tensor)
-        if use is None or use.op.type != "BiasAdd" or use.index != 0:
+        op = self.only_reader(tensor, "BiasAdd")
+        if op is None or op.get_attr("data_format") != b"NHWC" or tensor.dtype != tf.float32:
             return None
-        is_last = use.op.get_attr("data_format") == b"NHWC"
-        return use.op if is_last and tensor.dtype == tf.float32 else None
-
-    def relu_gradient(self, tensor: tf.Tensor) -> tf.Operation | None:
-        """Returns the ReLU gradient if it alone reads a tensor, as its gradients."""
-        use = self.only_use(tensor)
-        return use.op if use is not None and use.op.type == "ReluGrad" and use.index == 0 else None
+        return op
 
     def sum_with_another(
         self, tensor: tf.Tensor, op_type: str
@@ -168,6 +166,12 @@ class FusionGraph:
     def operations(self) -> list[tf.Operation]:
         """Returns all ops, in the order in which they were created."""
         return list(self._graph.get_operations())
+
+    def left(self, op_type: str) -> Iterator[tf.Operation]:
+        """Yields the ops of a type that are needed, and whose result no joined op has replaced."""
+        for op in self.operations():
+            if op.type == op_type and not self.is_replaced(op.outputs[0]) and self.is_needed(op):
+                yield op
 
     def operations_before(self, op: tf.Operation) -> Iterator[tf.Operation]:
         """Yields the ops that were created before `op`."""

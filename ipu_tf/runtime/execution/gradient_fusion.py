@@ -93,7 +93,7 @@ def _after(
         addition[1].op.type != op.type or graph.is_before(addition[1], op.outputs)
     ):
         last, addends = addition[0], [addition[1]]
-    relu = graph.relu_gradient(last)
+    relu = graph.only_reader(last, "ReluGrad")
     if relu is not None:
         last, masks = relu.outputs[0], [relu.inputs[1]]
     return last, addends, masks

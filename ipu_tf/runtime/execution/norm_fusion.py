@@ -55,14 +55,12 @@ def fuse_scale_and_shift(graph: FusionGraph, op: tf.Operation) -> None:
         if addition is not None:
             sum_, addend = addition
             op_type, tensors = "IpuScaleShiftAdd", [x, addend]
-        last, is_relu = graph.through_relu(sum_)
-        use = None if is_relu else graph.only_use(sum_)
-        is_relu6 = use is not None and use.op.type == "Relu6"
+        readers = {name: graph.only_reader(sum_, name) for name in ("Relu", "Relu6")}
+        last = next((reader.outputs[0] for reader in readers.values() if reader), sum_)
         activation = {
-            "relu": tf.compat.v1.AttrValue(b=is_relu),
-            "relu6": tf.compat.v1.AttrValue(b=is_relu6),
+            name.lower(): tf.compat.v1.AttrValue(b=reader is not None)
+            for name, reader in readers.items()
         }
-        last = use.op.outputs[0] if use is not None and is_relu6 else last
         graph.fuse([last], op_type, op, [*tensors, scale, shift], **activation)
         return
 

@@ -18,9 +18,7 @@ _MANY_COLUMNS = 1 << 14
 
 def replace_column_sums(graph: FusionGraph) -> None:
     """Replaces all sums over the first dimensions that no other joined op has taken in."""
-    for op in graph.operations():
-        if op.type != "Sum" or graph.is_replaced(op.outputs[0]) or not graph.is_needed(op):
-            continue
+    for op in graph.left("Sum"):
         axes = _summed_axes(op)
         if axes and _is_faster(op):
             graph.fuse(

@@ -18,9 +18,7 @@ _LONG_ROW = 16
 
 def replace_transposes(graph: FusionGraph) -> None:
     """Replaces all such transposes that no joined op has taken in."""
-    for op in graph.operations():
-        if op.type != "Transpose" or graph.is_replaced(op.outputs[0]) or not graph.is_needed(op):
-            continue
+    for op in graph.left("Transpose"):
         if _swaps_long_rows(op):
             graph.fuse(
                 op.outputs,
