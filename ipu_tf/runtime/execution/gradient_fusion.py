@@ -108,7 +108,8 @@ def _parts(graph: FusionGraph, op: tf.Operation) -> Sequence[_Part]:
     parts = [_part(use) for use in uses]
     known = [part for part in parts if part is not None]
     vectors = sum(_vectors(part.size) for part in known)
-    return known if len(known) == len(parts) and vectors <= _vectors(whole.shape[-1]) else []
+    fits = vectors <= _vectors(whole.shape.as_list()[-1])
+    return known if len(known) == len(parts) and fits else []
 
 
 def _is_one_group(op: tf.Operation) -> bool:
@@ -122,18 +123,21 @@ def _part(use: TensorUse) -> _Part | None:
         return None
     whole, begin = use.op.inputs[:2]
     part = use.op.outputs[0]
-    shape = part.shape
-    if not shape.is_fully_defined() or shape[:-1] != whole.shape[:-1] or shape == whole.shape:
+    if not part.shape.is_fully_defined():
+        return None
+    # Lists of numbers: with `--tf1` the sizes of a shape are objects.
+    sizes, of_whole = part.shape.as_list(), whole.shape.as_list()
+    if sizes[:-1] != of_whole[:-1] or sizes == of_whole:
         return None
     first = tf.get_static_value(begin)
     if first is not None:
-        return _Part(part, int(first[-1]), shape[-1])
+        return _Part(part, int(first[-1]), sizes[-1])
     if begin.op.type != "ConcatOffset":
         return None
     # As the parts are smaller than the whole in channels alone, these were concatenated.
     before = [tf.get_static_value(each) for each in begin.op.inputs[1 : 1 + begin.value_index]]
     known = [int(each[-1]) for each in before if each is not None]
-    return _Part(part, sum(known), shape[-1]) if len(known) == len(before) else None
+    return _Part(part, sum(known), sizes[-1]) if len(known) == len(before) else None
 
 
 def _vectors(channels: int) -> int:

@@ -74,6 +74,24 @@ def test_gradients_of_what_was_concatenated(strategy, layer):
     assert_close(function(*operands), gradients(*operands))
 
 
+@pytest.fixture
+def sizes_as_objects():
+    """Shapes as scripts of TensorFlow 1 have them."""
+    tf.compat.v1.disable_v2_tensorshape()
+    yield
+    tf.compat.v1.enable_v2_tensorshape()
+
+
+@pytest.mark.usefixtures("sizes_as_objects")
+@pytest.mark.parametrize("layer", LAYERS)
+def test_gradients_where_sizes_are_objects(strategy, layer):
+    fn, operands, joined = LAYERS[layer]
+    function = traced(strategy, lambda *operands: gradients_of(fn, operands), operands)
+    types = types_of(function)
+    assert types[joined] >= 2
+    assert "Slice" not in types
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_parts_have_the_bits_of_the_whole(strategy, layer):
     fn, operands, _ = LAYERS[layer]
