@@ -36,6 +36,12 @@ JOB = instances()
 V1 = tf.compat.v1
 
 
+def tell(line):
+    """Prints a line in one write, so that no other instance's line begins before its end."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def configure(batch_norm_group=1):
     config = IPUConfig()
     config.norms.experimental.distributed_batch_norm_replica_group_size = batch_norm_group
@@ -52,7 +58,7 @@ def strategy_of_job(batch_norm_group=1):
 def publish(*values):
     digest = hashlib.sha256(b"".join(np.asarray(value).tobytes() for value in values))
     if JOB.index == 0:
-        print(f"RESULT {digest.hexdigest()[:16]} {np.asarray(values[0]).ravel()[:3]}", flush=True)
+        tell(f"RESULT {digest.hexdigest()[:16]} {np.asarray(values[0]).ravel()[:3]}")
 
 
 def host():
@@ -167,7 +173,7 @@ def in_the_background():
     count = max(8, int(64 * seconds / took(64)))
     count = int(distributed.broadcast(count).numpy())
     alone, together = took(count), took(count, late=seconds)
-    print(f"SECONDS of {JOB.index} {alone:.2f} {together:.2f} {seconds}", flush=True)
+    tell(f"SECONDS of {JOB.index} {alone:.2f} {together:.2f} {seconds}")
 
 
 def steps():
@@ -248,7 +254,7 @@ def fit():
     values = [*logs["loss"], *logs["accuracy"], *evaluated.values()]
     weights = [weight.numpy() for weight in model.trainable_weights]
     publish(*weights, values, distributed.allgather(outputs))
-    print(f"LOGS of {JOB.index} {values}", flush=True)
+    tell(f"LOGS of {JOB.index} {values}")
 
 
 def compiled_once():
@@ -264,7 +270,7 @@ def compiled_once():
     report = model.distribute_strategy.report(insights=False)
     devices = [codec.encode(detailed(program.device)) for program in report.programs]
     digest = hashlib.sha256(repr(devices).encode()).hexdigest()
-    print(f"COMPILED {count[0]} of {digest}", flush=True)
+    tell(f"COMPILED {count[0]} of {digest}")
 
 
 def fit_accumulating():
