@@ -33,9 +33,8 @@ def fuse_reshaped_bias(graph: FusionGraph, op: tf.Operation) -> bool:
     product = op.outputs[0]
     if product.dtype != tf.float32 or not _is_of_rows(op):
         return False
-    use = graph.only_use(product)
-    if use is not None and use.op.type == "Reshape" and use.index == 0:
-        use = graph.only_use(use.op.outputs[0])
+    reshape = graph.only_reader(product, "Reshape")
+    use = graph.only_use(product if reshape is None else reshape.outputs[0])
     bias = None if use is None else _bias(use, product.shape[-1])
     if use is None or bias is None:
         return False

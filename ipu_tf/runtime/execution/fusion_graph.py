@@ -52,8 +52,9 @@ class FusionGraph:
     def only_reader(self, tensor: tf.Tensor, op_type: str) -> tf.Operation | None:
         """Returns the op of a type that alone reads a tensor, as its first input, if it does."""
         use = self.only_use(tensor)
-        is_it = use is not None and use.op.type == op_type and use.index == 0
-        return use.op if use is not None and is_it else None
+        if use is None or use.op.type != op_type or use.index != 0:
+            return None
+        return use.op
 
     def through_relu(self, tensor: tf.Tensor) -> tuple[tf.Tensor, bool]:
         """Returns the ReLU that alone reads a tensor, else the tensor; and whether there is one."""

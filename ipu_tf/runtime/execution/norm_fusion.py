@@ -26,10 +26,9 @@ def fuse_moments(graph: FusionGraph, op: tf.Operation) -> None:
         op: An op of type SquaredDifference.
     """
     x, mean = op.inputs[0], _source(op.inputs[1])
-    use = graph.only_use(op.outputs[0])
-    if use is None or use.op.type != "Mean" or mean.op.type != "Mean":
+    variance = graph.only_reader(op.outputs[0], "Mean")
+    if variance is None or mean.op.type != "Mean":
         return
-    variance = use.op
     same = mean.op.inputs[0] is x and _keeps_dims(mean.op) == _keeps_dims(variance)
     if not same or not _reduces_rows(mean.op) or not _reduces_rows(variance):
         return
