@@ -26,6 +26,8 @@ const Case kCases[] = {
     {2, 256, 40, 22, false, false},   {1, 40, 41, 256, true, false},    {1, 50, 72, 39, false, true},
     {1, 90, 1, 37, false, false},     {1, 90, 1, 37, true, true},       {3, 1, 130, 50, false, true},
     {1, 64, 110, 1100, false, false}, {1, 140, 170, 300, false, false}, {2, 30, 400, 60, false, false},
+    {1, 150, 70, 1024, false, false}, {1, 150, 70, 1024, false, true},  {2, 35, 33, 2048, false, false},
+    {1, 1000, 33, 40, false, true},   {1, 401, 32, 33, false, false},
 };
 
 MatMulShape ShapeOf(const Case& c) {
@@ -125,8 +127,6 @@ TEST(MatMulOfRowsThatAdjoinHasTheBitsOfOthers) {
   }
 }
 
-// The kernel updates weights by sums of one piece; else they are updated by the sums once these are whole, and after
-// all where parts are products of their own.
 // What follows a product, applied with it and to its result: of one part, and of several.
 TEST(MatMulAppliesItsEpilogue) {
   std::vector<Case> cases(std::begin(kCases), std::end(kCases));
@@ -152,6 +152,8 @@ TEST(MatMulAppliesItsEpilogue) {
   }
 }
 
+// The kernel updates weights by sums of one piece; else they are updated by the sums once these are whole, and after
+// all where parts are products of their own.
 TEST(MatMulUpdatesWeightsByItsSums) {
   const float rate = 0.3f;
   const Case cases[] = {{1, 13, 33, 17, true, false},   {1, 100, 98, 64, true, false},   {1, 7, 5, 64, true, false},

@@ -353,6 +353,11 @@ const Kernels& Avx512Kernels();
 // The table for this machine; the environment variable IPU_TF_ISA=avx2 forces AVX2.
 const Kernels& ActiveKernels();
 
+// How many rows a block of products reads in place, each `stride` floats after the one before: as many as a set of the
+// first cache has lines, if all of them fall into one set. Else each product would wait for lines that the rows took
+// from each other.
+int RowsOfBlock(const Kernels& kernels, int64_t stride);
+
 }  // namespace ipu_tf
 
 #endif  // IPU_TF_OPS_CORE_KERNELS_H_

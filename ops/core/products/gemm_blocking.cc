@@ -51,7 +51,7 @@ constexpr int64_t kPanelsThatPayForRows = 4;
 constexpr int64_t kPackedRowsBytes = int64_t{32} << 20;
 
 bool HasFewRows(const GemmProblem& problem, const Kernels& kernels) {
-  return problem.transposed_step == 0 && problem.rows <= kFewBlocksOfRows * kernels.block_rows;
+  return problem.transposed_step == 0 && AreFewRows(problem.rows, kernels);
 }
 
 // Whether the first block of rows copies weights as it reads them: what packing them would wait for then passes beside
@@ -71,6 +71,8 @@ bool ReadsWeightsInPlace(const GemmProblem& problem, const Kernels& kernels) {
 }
 
 }  // namespace
+
+bool AreFewRows(int64_t rows, const Kernels& kernels) { return rows <= kFewBlocksOfRows * kernels.block_rows; }
 
 bool HasLongRows(const GemmProblem& problem) {
   return problem.transposed_step == 0 && problem.taps() == 1 && problem.run > kLongRow &&

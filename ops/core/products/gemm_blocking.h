@@ -34,6 +34,9 @@ Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int6
 
 inline int64_t Depth(const GemmProblem& problem) { return problem.taps() * problem.run; }
 
+// Whether items of so many rows, each read where it lies, differ in their columns alone.
+bool AreFewRows(int64_t rows, const Kernels& kernels);
+
 // Whether the reduction of rows that are read in place is long enough to be summed in pieces.
 bool HasLongRows(const GemmProblem& problem);
 

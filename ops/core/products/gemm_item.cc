@@ -80,7 +80,6 @@ class Item {
     const int64_t row = chunk_ * blocking_.row_chunk;
     const int64_t panel = index / blocking_.row_chunks * blocking_.panel_group;
     rows_ = std::min(blocking_.row_chunk, problem_.rows - row);
-    blocks_ = CeilDivide(rows_, kernels_.block_rows);
     const int64_t panels = std::min(blocking_.panel_group, blocking_.panels - panel);
     FillRows(row);
     if (blocking_.rows_outer) {
@@ -99,10 +98,9 @@ class Item {
     space_.a.resize((taps + 1) * rows_);  // One more: a kernel loads addresses before it counts taps.
     space_.c.resize(rows_);
     space_.outside.assign(rows_, 0);
-    space_.blocks.clear();
-    for (int64_t i = 0; i < blocks_; ++i) space_.blocks.emplace_back(i, blocks_, rows_);
     has_outside_ = false;
     problem_.source->Fill(row, rows_, space_.a.data(), rows_, space_.c.data());
+    DealBlocks();
     const WeightUpdate& update = problem_.update;
     space_.updated.resize(update.weights == nullptr ? 0 : rows_);
     for (size_t r = 0; r < space_.updated.size(); ++r) {
@@ -129,6 +127,16 @@ class Item {
     }
     b_tap_ = space_.packed_taps.data();
     ldb_ = kernels_.block_columns;
+  }
+
+  // Measured on a Zen 4, whose first cache has eight ways: rows of 1,024 to 3,072 channels take 0.93 to 0.96 of the
+  // time that they take in blocks of twelve.
+  void DealBlocks() {
+    const std::vector<const float*>& a = space_.a;
+    const bool in_place = problem_.transposed_step == 0 && rows_ > 1 && a[0] != nullptr && a[1] != nullptr;
+    blocks_ = CeilDivide(rows_, in_place ? RowsOfBlock(kernels_, a[1] - a[0]) : kernels_.block_rows);
+    space_.blocks.clear();
+    for (int64_t i = 0; i < blocks_; ++i) space_.blocks.emplace_back(i, blocks_, rows_);
   }
 
   // Pieces that are summed for all blocks before the next ones, which then find what they share in the cache: where

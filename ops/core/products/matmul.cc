@@ -3,10 +3,12 @@
 #include <utility>
 #include <vector>
 
+#include "../convolutions/conv_lines.h"
 #include "../elements/chains.h"
 #include "../ordered_sums.h"
 #include "../scratch.h"
 #include "gemm.h"
+#include "gemm_blocking.h"
 #include "small_matmul.h"
 #include "tiled_matmul.h"
 
@@ -26,6 +28,9 @@ constexpr int64_t kMostFloatsOfParts = int64_t{1} << 22;
 // Shorter ones, as float16 may have, cost more to keep apart than they gain. Measured on one thread: 128 parts of 16
 // products take 1.9 times as long, 8 of 256 take 0.9 of the time.
 constexpr int64_t kFewestProductsOfPart = 256;
+// Reductions that leave time to fetch what is read next. Measured on a Zen 4, of 1x1 convolutions instead of products:
+// of 8, they take 1.08 times as long, of 16 as long.
+constexpr int64_t kFewestChannelsOfPixel = 32;
 
 // Rows `row_stride` floats apart.
 class StridedRows : public RowSource {
@@ -77,6 +82,36 @@ GemmProblem ProblemOf(const MatMulShape& shape, const float* b, const RowSource*
   problem.source = source;
   problem.transposed_step = shape.a_k_stride == 1 ? 0 : shape.a_k_stride;
   return problem;
+}
+
+// Whether the second operand adjoins in memory, as it is or turned round.
+bool IsFilter(const MatMulShape& shape) {
+  return (shape.b_n_stride == 1 && shape.b_k_stride == shape.columns) ||
+         (shape.b_k_stride == 1 && shape.b_n_stride == shape.depth);
+}
+
+// Whether the rows are the pixels of an image, of which the second operand is a filter of 1x1. Beside its products, a
+// convolution fetches the rows that it reads next and those that it writes. Measured on one thread of a Zen 4, where
+// operands come from memory: 2,048 x 256 x 256 takes 0.86 of the time, other products of 150 to 8,000 rows 0.9 to 1.0.
+// Few rows pass their weights once, and copy these as they read them: 64 x 784 x 512 would take 1.1 times as long.
+bool RowsArePixels(const MatMulShape& shape, const std::vector<ReductionPart>& parts, const PassRounding& rounding,
+                   const Kernels& kernels) {
+  return shape.batch() == 1 && !AreFewRows(shape.rows, kernels) && shape.depth >= kFewestChannelsOfPixel &&
+         shape.a_k_stride == 1 && shape.a_row_stride == shape.depth && shape.c_row_stride == shape.columns &&
+         shape.c_at[0] == 0 && parts.size() == 1 && rounding.grain == 0 && IsFilter(shape);
+}
+
+// The convolution, or the gradient of the input of one if the filter's channels are turned round.
+void Convolve(const MatMulShape& shape, const float* a, const float* b, float* c, const Kernels& kernels,
+              const Parallel& parallel, const Epilogue& epilogue) {
+  const bool turned = shape.b_n_stride != 1;
+  ConvShape image;
+  image.batch = image.in_columns = image.out_columns = image.kernel_rows = image.kernel_columns = 1;
+  image.in_rows = image.out_rows = shape.rows;
+  image.in_channels = turned ? shape.columns : shape.depth;
+  image.out_channels = turned ? shape.depth : shape.columns;
+  if (turned) return LinesInputGradient(image, b, a, c, kernels, parallel, epilogue);
+  LinesForward(image, a, b, c, kernels, parallel, epilogue);
 }
 
 // Whether each part of a long reduction over rows that adjoin is a product of its own. Then an item reads a stretch of
@@ -141,6 +176,9 @@ void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& nu
     c += shape.c_at[0];
     MultiplyParts(shape, parts, a + shape.a_at[0], b + shape.b_at[0], c, kernels, parallel, update);
     return ApplyEpilogue(epilogue, c, output_rows, shape.columns, kernels, parallel);
+  }
+  if (update.weights == nullptr && RowsArePixels(shape, parts, rounding, kernels)) {
+    return Convolve(shape, a + shape.a_at[0], b + shape.b_at[0], c, kernels, parallel, epilogue);
   }
   std::vector<StridedRows> sources;
   std::vector<GemmProblem> problems;
