@@ -61,10 +61,10 @@ Sums Naive(ConvPass pass, const ConvShape& s, const Operands& o) {
   return sums;
 }
 
-void CheckPass(ConvPass pass, bool halves, const ConvPlan& plan = {}) {
+void CheckPass(ConvPass pass, bool halves, const ConvPlan& plan = {}, const std::vector<ConvShape>& shapes = Shapes()) {
   Numerics numerics;
   numerics.type = halves ? ElementType::kHalf : ElementType::kFloat;
-  for (const ConvShape& s : Shapes()) {
+  for (const ConvShape& s : shapes) {
     if (!CheckPlan(pass, plan, s).empty()) continue;
     const Operands operands(s, halves);
     const Sums wanted = Naive(pass, s, operands);
@@ -138,6 +138,15 @@ void CheckPasses(const ConvShape& s, const Kernels& kernels) {
 }
 
 // Images of many rows, whose padded rows are copied once and moved on.
+// Depthwise ones of several chunks of lines and threads, which share the channels of the filter gradient in halves.
+TEST(DepthwiseConvOfLargeImagesIsTheSumOfItsProducts) {
+  const std::vector<ConvShape> shapes = {MakeConvShape(2, 45, 41, 100, 100, 100, 3, 3, 1, 1, 1),
+                                         MakeConvShape(3, 46, 39, 100, 100, 100, 3, 3, 2, 1, 0)};
+  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kInputGradient, ConvPass::kFilterGradient}) {
+    for (const bool halves : {false, true}) CheckPass(pass, halves, {}, shapes);
+  }
+}
+
 TEST(ConvOfTallImagesIsTheSumOfItsProducts) {
   for (const ConvShape& s :
        {MakeConvShape(2, 61, 40, 2, 3, 1, 3, 3, 1, 1, 1), MakeConvShape(1, 64, 50, 1, 2, 1, 2, 3, 3, 1, 1),

@@ -34,28 +34,47 @@ class DepthwiseSums {
   void RunPiece(const FilterPiece& piece, int64_t channel_begin, int64_t channel_end, float* dw) const {
     const int64_t rows = piece.row_end - piece.row_begin, columns = piece.column_end - piece.column_begin;
     const int64_t lines = (piece.image_end - piece.image_begin) * rows;
-    const int64_t chunk = DepthwiseLines(columns * (channel_end - channel_begin));
+    // Of all channels: the order of the sums, of which each chunk has its own, does not depend on the threads.
+    const int64_t chunk = DepthwiseLines(columns * shape_.groups);
     std::vector<float*> sums;
     for (int64_t tap = 0; tap < taps(); ++tap) sums.push_back(dw + tap * shape_.groups);
-    DepthwiseRuns runs = RunsOf(piece);
+    const PixelRows::Grid grid = GridOf(piece);
+    const std::vector<Tap> offsets = TapsOf(piece);
+    DepthwiseRuns runs(grid, offsets);
     for (int64_t begin = 0; begin < lines; begin += chunk) {
       runs.Take(begin, std::min(lines, begin + chunk));
       DepthwiseGradientBlock block{};
       block.runs = runs.data();
       block.run_count = runs.size();
-      block.x_step = runs.x_step();
-      block.dy_step = runs.pixel_step();
       block.dy = dy_ + piece.image_begin * shape_.out_rows * shape_.out_columns * shape_.out_channels;
       block.dw = sums.data();
       block.taps = taps();
       block.channel_begin = channel_begin;
       block.channel_end = channel_end;
       block.load = begin > 0;
+      if (channel_end - channel_begin == shape_.groups) {
+        FetchAfter(grid, offsets, std::min(lines, begin + chunk), chunk, &block);
+      }
       kernels_.depthwise_gradient(block);
     }
   }
 
-  DepthwiseRuns RunsOf(const FilterPiece& piece) const {
+  // As much as a chunk reads, after the lines before `end`: images adjoin, and most pieces are some of them. Measured
+  // on one thread of a Zen 4, where operands come from memory: 0.68 to 0.75 of the time, with strides 0.9.
+  void FetchAfter(const PixelRows::Grid& grid, const std::vector<Tap>& offsets, int64_t end, int64_t chunk,
+                  DepthwiseGradientBlock* block) const {
+    const ConvShape& s = shape_;
+    const float* x_end = x_ + s.batch * s.in_rows * s.in_columns * s.in_channels;
+    const float* dy_end = dy_ + s.batch * s.out_rows * s.out_columns * s.out_channels;
+    const int64_t row_floats = s.in_columns * s.in_channels, line_floats = s.out_columns * s.out_channels;
+    const int64_t times = chunk * grid.columns * CeilDivide(s.groups, kernels_.lanes);
+    const float* x = grid.in + RowEnd(grid, offsets, end - 1) * row_floats;
+    const float* dy = block->dy + end * line_floats;
+    block->x_ahead = AheadOf(x, std::min(chunk * grid.in_row_step * row_floats, x_end - x), times);
+    block->dy_ahead = AheadOf(dy, std::min(chunk * line_floats, dy_end - dy), times);
+  }
+
+  PixelRows::Grid GridOf(const FilterPiece& piece) const {
     const ConvShape& s = shape_;
     PixelRows::Grid grid;
     grid.in = x_ + piece.image_begin * s.in_rows * s.in_columns * s.in_channels;
@@ -71,6 +90,11 @@ class DepthwiseSums {
     grid.first_column = piece.column_begin;
     grid.rows = piece.row_end - piece.row_begin;
     grid.columns = piece.column_end - piece.column_begin;
+    return grid;
+  }
+
+  std::vector<Tap> TapsOf(const FilterPiece& piece) const {
+    const ConvShape& s = shape_;
     std::vector<Tap> taps;
     for (int64_t r = 0; r < s.kernel_rows; ++r) {
       for (int64_t c = 0; c < s.kernel_columns; ++c) {
@@ -78,7 +102,7 @@ class DepthwiseSums {
                         piece.column_begin * s.stride_columns + c * s.dilation_columns - s.pad_left});
       }
     }
-    return DepthwiseRuns(grid, taps);
+    return taps;
   }
 
   const ConvShape& shape_;

@@ -22,11 +22,16 @@ DepthwiseRuns::DepthwiseRuns(const PixelRows::Grid& grid, std::vector<Tap> taps)
 void DepthwiseRuns::Take(int64_t begin, int64_t end) {
   runs_.clear();
   x_.clear();
-  for (int64_t line = begin; line < end; ++line) {
+  for (int64_t line = begin, lines; line < end; line += lines) {
     const int64_t image = line / grid_.rows, row = line % grid_.rows;
-    for (int64_t column = 0; column < inside_begin_; ++column) Add(image, row, column, 1);
-    if (inside_begin_ < inside_end_) Add(image, row, inside_begin_, inside_end_ - inside_begin_);
-    for (int64_t column = inside_end_; column < grid_.columns; ++column) Add(image, row, column, 1);
+    lines = std::max<int64_t>(1, LinesInside(row, end - line));
+    for (int64_t i = 0; i < lines && inside_begin_ < inside_end_; ++i) {
+      Add(image, row + i, inside_begin_, Direction::kAlong, inside_end_ - inside_begin_);
+    }
+    for (int64_t column = 0; column < grid_.columns; ++column) {
+      if (column == inside_begin_) column = inside_end_;
+      if (column < grid_.columns) Add(image, row, column, Direction::kDown, lines);
+    }
   }
   const float* const* x = x_.data();
   for (DepthwiseRun& run : runs_) {
@@ -35,7 +40,22 @@ void DepthwiseRuns::Take(int64_t begin, int64_t end) {
   }
 }
 
-void DepthwiseRuns::Add(int64_t image, int64_t row, int64_t column, int64_t pixels) {
+bool DepthwiseRuns::RowsInside(int64_t row) const {
+  for (const Tap& tap : taps_) {
+    const int64_t in_row = row * grid_.in_row_step + tap.row_offset;
+    if (in_row < 0 || in_row >= grid_.in_rows) return false;
+  }
+  return true;
+}
+
+// Of an image from a row on, those whose rows of taps are all inside.
+int64_t DepthwiseRuns::LinesInside(int64_t row, int64_t most) const {
+  int64_t lines = 0;
+  while (lines < most && row + lines < grid_.rows && RowsInside(row + lines)) ++lines;
+  return lines;
+}
+
+void DepthwiseRuns::Add(int64_t image, int64_t row, int64_t column, Direction direction, int64_t pixels) {
   bool inside = true;
   for (const Tap& tap : taps_) {
     const int64_t in_row = row * grid_.in_row_step + tap.row_offset;
@@ -47,7 +67,11 @@ void DepthwiseRuns::Add(int64_t image, int64_t row, int64_t column, int64_t pixe
   }
   const int64_t out_row = image * grid_.out_rows + grid_.first_row + row * grid_.row_step;
   const int64_t out_column = grid_.first_column + column * grid_.column_step;
-  runs_.push_back({nullptr, (out_row * grid_.out_columns + out_column) * grid_.out_pixel, pixels, inside});
+  const bool down = direction == Direction::kDown;
+  const int64_t in_pixels = down ? grid_.in_row_step * grid_.in_columns : grid_.in_column_step;
+  const int64_t out_pixels = down ? grid_.row_step * grid_.out_columns : grid_.column_step;
+  runs_.push_back({nullptr, (out_row * grid_.out_columns + out_column) * grid_.out_pixel, pixels,
+                   in_pixels * grid_.in_pixel, out_pixels * grid_.out_pixel, inside});
 }
 
 }  // namespace ipu_tf

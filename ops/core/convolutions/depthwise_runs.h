@@ -9,7 +9,8 @@
 
 namespace ipu_tf {
 
-// The runs of some lines of a grid: of each line the pixels with all taps inside, and one for every other pixel.
+// The runs of some lines of a grid: along each line, the pixels whose columns of taps are all inside; down the lines of
+// an image whose rows of taps are, each other column. Other lines' other pixels are runs by themselves.
 class DepthwiseRuns {
  public:
   DepthwiseRuns(const PixelRows::Grid& grid, std::vector<Tap> taps);
@@ -19,11 +20,13 @@ class DepthwiseRuns {
 
   const DepthwiseRun* data() const { return runs_.data(); }
   int64_t size() const { return static_cast<int64_t>(runs_.size()); }
-  int64_t x_step() const { return grid_.in_column_step * grid_.in_pixel; }
-  int64_t pixel_step() const { return grid_.column_step * grid_.out_pixel; }
 
  private:
-  void Add(int64_t image, int64_t row, int64_t column, int64_t pixels);
+  enum class Direction { kAlong, kDown };
+
+  bool RowsInside(int64_t row) const;
+  int64_t LinesInside(int64_t row, int64_t most) const;
+  void Add(int64_t image, int64_t row, int64_t column, Direction direction, int64_t pixels);
 
   const PixelRows::Grid grid_;
   const std::vector<Tap> taps_;

@@ -111,15 +111,22 @@ struct DepthwiseRun {
   const float* const* x;  // x[tap]: the first pixel's, channel 0; nullptr: outside of the image.
   int64_t at;             // Floats to the first pixel of the output.
   int64_t pixels;
-  bool inside;  // No tap is outside.
+  int64_t x_step;  // Floats from one pixel's input to the next one's,
+  int64_t y_step;  // and from output to output.
+  bool inside;     // No tap is outside.
+};
+
+// What is read later, and fetched into the second cache meanwhile: so many lines of it at a time.
+struct Ahead {
+  const float* begin;
+  int64_t floats;
+  int64_t lines_at_once;
 };
 
 // Runs of output pixels of a depthwise convolution of multiplier 1.
 struct DepthwiseBlock {
   const DepthwiseRun* runs;
   int64_t run_count;
-  int64_t x_step;  // Floats from one pixel's input to the next one's.
-  int64_t y_step;
   const float* const* w;  // w[tap], channel 0.
   float* y;
   int64_t tap_begin;
@@ -128,20 +135,21 @@ struct DepthwiseBlock {
   bool add;         // Add the sum to `y` (else overwrite).
   bool round_taps;  // Round to float16 after each tap.
   bool nanoo;
+  Ahead ahead;  // Some with each block of eight pixels and vector of channels.
 };
 
 // What runs of output pixels add to the filter gradient of a depthwise convolution of multiplier 1.
 struct DepthwiseGradientBlock {
   const DepthwiseRun* runs;
   int64_t run_count;
-  int64_t x_step;
-  int64_t dy_step;
   const float* dy;
   float* const* dw;  // dw[tap], channel 0.
   int64_t taps;
   int64_t channel_begin;
   int64_t channel_end;
-  bool load;  // Continue from the values in `dw` (else from +0).
+  bool load;      // Continue from the values in `dw` (else from +0).
+  Ahead x_ahead;  // Some with each pixel and vector of channels.
+  Ahead dy_ahead;
 };
 
 // What numbers of Philox4x32-10 are compared with, and where its counter starts.
