@@ -24,6 +24,11 @@ inline void FetchToWrite(const float* p, int64_t floats) {
 // So many rows of a block are fetched with each of these pieces that all of them come in the first half.
 inline int64_t RowsOfPiece(int64_t rows, int64_t pieces) { return CeilDivide(rows, std::max<int64_t>(1, pieces / 2)); }
 
+// All of these floats, some of them each of so many times.
+inline Ahead AheadOf(const float* begin, int64_t floats, int64_t times) {
+  return {begin, floats, CeilDivide(CeilDivide(floats, kCacheLineFloats), times)};
+}
+
 // Floats that blocks of products fetch into the second cache, a stretch with each.
 class Fetching {
  public:
@@ -32,20 +37,19 @@ class Fetching {
   Fetching(const float* begin, const float* end, int64_t blocks, int64_t pieces)
       : next_(begin),
         end_(end),
-        lines_(CeilDivide(CeilDivide(end - begin, kCacheLineFloats), blocks)),
-        lines_of_piece_(CeilDivide(lines_, std::max<int64_t>(1, pieces))) {}
+        floats_(AheadOf(begin, end - begin, blocks).lines_at_once * kCacheLineFloats),
+        lines_of_piece_(CeilDivide(floats_ / kCacheLineFloats, std::max<int64_t>(1, pieces))) {}
 
   // Gives the next stretch to a block.
   void Next(Fetch* fetch) {
-    fetch->ahead = next_;
-    fetch->lines = std::min(lines_, CeilDivide(end_ - next_, kCacheLineFloats));
-    fetch->lines_of_piece = lines_of_piece_;
-    next_ += fetch->lines * kCacheLineFloats;
+    fetch->ahead = {next_, std::min<int64_t>(floats_, end_ - next_), lines_of_piece_};
+    next_ += fetch->ahead.floats;
   }
 
  private:
   const float *next_ = nullptr, *end_ = nullptr;
-  int64_t lines_ = 0, lines_of_piece_ = 0;
+  int64_t floats_ = 0;  // Of a stretch: whole lines.
+  int64_t lines_of_piece_ = 0;
 };
 
 }  // namespace ipu_tf

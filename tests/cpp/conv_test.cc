@@ -137,7 +137,6 @@ void CheckPasses(const ConvShape& s, const Kernels& kernels) {
   }
 }
 
-// Images of many rows, whose padded rows are copied once and moved on.
 // Depthwise ones of several chunks of lines and threads, which share the channels of the filter gradient in halves.
 TEST(DepthwiseConvOfLargeImagesIsTheSumOfItsProducts) {
   const std::vector<ConvShape> shapes = {MakeConvShape(2, 45, 41, 100, 100, 100, 3, 3, 1, 1, 1),
@@ -147,6 +146,7 @@ TEST(DepthwiseConvOfLargeImagesIsTheSumOfItsProducts) {
   }
 }
 
+// Images of many rows, whose padded rows are copied once and moved on.
 TEST(ConvOfTallImagesIsTheSumOfItsProducts) {
   for (const ConvShape& s :
        {MakeConvShape(2, 61, 40, 2, 3, 1, 3, 3, 1, 1, 1), MakeConvShape(1, 64, 50, 1, 2, 1, 2, 3, 3, 1, 1),

@@ -2,22 +2,21 @@
 
 #include <algorithm>
 
-#include "../streaming.h"
+#include "../fetching.h"
 #include "depthwise_runs.h"
 
 namespace ipu_tf {
+
+namespace {
+
+constexpr int64_t kItemsPerThread = 8;  // Each of some chunks, so that what is fetched ahead is mostly its own.
+
+}  // namespace
 
 int64_t DepthwiseLines(int64_t line_floats) {
   constexpr int64_t kFloats = int64_t{1} << 14;
   return std::max<int64_t>(1, kFloats / line_floats);
 }
-
-namespace {
-
-constexpr int64_t kItemsPerThread = 8;  // Each of some chunks, so that what is fetched ahead is mostly its own.
-constexpr int64_t kBlockPixels = 8;     // Of the kernel.
-
-}  // namespace
 
 int64_t RowEnd(const PixelRows::Grid& grid, const std::vector<Tap>& taps, int64_t line) {
   int64_t row_end = 0;
@@ -25,10 +24,6 @@ int64_t RowEnd(const PixelRows::Grid& grid, const std::vector<Tap>& taps, int64_
     row_end = std::max(row_end, line % grid.rows * grid.in_row_step + tap.row_offset + 1);
   }
   return line / grid.rows * grid.in_rows + std::min(row_end, grid.in_rows);
-}
-
-Ahead AheadOf(const float* begin, int64_t floats, int64_t times) {
-  return {begin, floats, CeilDivide(CeilDivide(floats, kCacheLineFloats), times)};
 }
 
 void DepthwiseConv(const PixelRows::Grid& grid, const std::vector<Tap>& taps, int64_t images, const float* w,
@@ -57,7 +52,7 @@ void DepthwiseConv(const PixelRows::Grid& grid, const std::vector<Tap>& taps, in
       // of the channels.
       if (next_end > end) {
         const int64_t row = RowEnd(grid, taps, end - 1), row_end = RowEnd(grid, taps, next_end - 1);
-        const int64_t blocks = chunk * CeilDivide(grid.columns, kBlockPixels);
+        const int64_t blocks = chunk * CeilDivide(grid.columns, kDepthwisePixels);
         block.ahead = AheadOf(grid.in + row * row_floats, (row_end - row) * row_floats,
                               blocks * CeilDivide(block.channels, kernels.lanes));
       }

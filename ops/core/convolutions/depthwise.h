@@ -18,9 +18,6 @@ int64_t DepthwiseLines(int64_t line_floats);
 // One past the last of the input's rows, of all images, that a line reads; lines count over all images, too.
 int64_t RowEnd(const PixelRows::Grid& grid, const std::vector<Tap>& taps, int64_t line);
 
-// All of these floats, some of them each of so many times.
-Ahead AheadOf(const float* begin, int64_t floats, int64_t times);
-
 // For each pixel of the grid's images: out[c] = sum over the taps of in[c] * w[tap_at[tap] + c], part by part.
 void DepthwiseConv(const PixelRows::Grid& grid, const std::vector<Tap>& taps, int64_t images, const float* w,
                    const std::vector<int64_t>& tap_at, const std::vector<ReductionPart>& parts,

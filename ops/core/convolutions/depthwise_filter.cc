@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../fetching.h"
 #include "depthwise.h"
 #include "depthwise_runs.h"
 #include "filter_pieces.h"

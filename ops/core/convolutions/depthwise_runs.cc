@@ -7,29 +7,25 @@
 
 namespace ipu_tf {
 
-DepthwiseRuns::DepthwiseRuns(const PixelRows::Grid& grid, std::vector<Tap> taps) : grid_(grid), taps_(std::move(taps)) {
-  int64_t low = 0, high = 0;
-  for (const Tap& tap : taps_) {
-    low = std::min(low, tap.column_offset);
-    high = std::max(high, tap.column_offset);
-  }
-  const int64_t room = grid.in_columns - high;
-  inside_begin_ = std::min(grid.columns, CeilDivide(-low, grid.in_column_step));
-  inside_end_ = room > 0 ? std::min(grid.columns, CeilDivide(room, grid.in_column_step)) : 0;
-  inside_end_ = std::max(inside_begin_, inside_end_);
-}
+DepthwiseRuns::DepthwiseRuns(const PixelRows::Grid& grid, std::vector<Tap> taps)
+    : grid_(grid),
+      taps_(std::move(taps)),
+      inside_rows_(InsideRange(taps_, &Tap::row_offset, grid.rows, grid.in_row_step, grid.in_rows)),
+      inside_columns_(InsideRange(taps_, &Tap::column_offset, grid.columns, grid.in_column_step, grid.in_columns)) {}
 
 void DepthwiseRuns::Take(int64_t begin, int64_t end) {
   runs_.clear();
   x_.clear();
   for (int64_t line = begin, lines; line < end; line += lines) {
     const int64_t image = line / grid_.rows, row = line % grid_.rows;
-    lines = std::max<int64_t>(1, LinesInside(row, end - line));
-    for (int64_t i = 0; i < lines && inside_begin_ < inside_end_; ++i) {
-      Add(image, row + i, inside_begin_, Direction::kAlong, inside_end_ - inside_begin_);
+    const bool inside = row >= inside_rows_.begin && row < inside_rows_.end;
+    lines = inside ? std::min(end - line, inside_rows_.end - row) : 1;
+    const auto [column_begin, column_end] = inside_columns_;
+    for (int64_t i = 0; i < lines && column_begin < column_end; ++i) {
+      Add(image, row + i, column_begin, Direction::kAlong, column_end - column_begin);
     }
     for (int64_t column = 0; column < grid_.columns; ++column) {
-      if (column == inside_begin_) column = inside_end_;
+      if (column == column_begin) column = column_end;
       if (column < grid_.columns) Add(image, row, column, Direction::kDown, lines);
     }
   }
@@ -38,21 +34,6 @@ void DepthwiseRuns::Take(int64_t begin, int64_t end) {
     run.x = x;
     x += taps_.size();
   }
-}
-
-bool DepthwiseRuns::RowsInside(int64_t row) const {
-  for (const Tap& tap : taps_) {
-    const int64_t in_row = row * grid_.in_row_step + tap.row_offset;
-    if (in_row < 0 || in_row >= grid_.in_rows) return false;
-  }
-  return true;
-}
-
-// Of an image from a row on, those whose rows of taps are all inside.
-int64_t DepthwiseRuns::LinesInside(int64_t row, int64_t most) const {
-  int64_t lines = 0;
-  while (lines < most && row + lines < grid_.rows && RowsInside(row + lines)) ++lines;
-  return lines;
 }
 
 void DepthwiseRuns::Add(int64_t image, int64_t row, int64_t column, Direction direction, int64_t pixels) {

@@ -24,13 +24,11 @@ class DepthwiseRuns {
  private:
   enum class Direction { kAlong, kDown };
 
-  bool RowsInside(int64_t row) const;
-  int64_t LinesInside(int64_t row, int64_t most) const;
   void Add(int64_t image, int64_t row, int64_t column, Direction direction, int64_t pixels);
 
   const PixelRows::Grid grid_;
   const std::vector<Tap> taps_;
-  int64_t inside_begin_, inside_end_;  // Columns all of whose taps lie inside the image.
+  const IndexRange inside_rows_, inside_columns_;  // All of whose taps lie inside the image.
   std::vector<DepthwiseRun> runs_;
   std::vector<const float*> x_;
 };

@@ -4,34 +4,32 @@
 #include <utility>
 
 namespace ipu_tf {
-namespace {
-
-// The indices i in [0, count) with 0 <= i * step + low and i * step + high < extent.
-void InsideRange(int64_t count, int64_t step, int64_t low, int64_t high, int64_t extent, int64_t* begin, int64_t* end) {
-  *begin = low < 0 ? CeilDivide(-low, step) : 0;
-  *end = extent - high > 0 ? std::min(count, CeilDivide(extent - high, step)) : 0;
+IndexRange InsideRange(const std::vector<Tap>& taps, int64_t Tap::* offset, int64_t count, int64_t step,
+                       int64_t extent) {
+  int64_t low = 0, high = 0;
+  for (const Tap& tap : taps) {
+    low = std::min(low, tap.*offset);
+    high = std::max(high, tap.*offset);
+  }
+  const int64_t begin = std::min(count, CeilDivide(-low, step)), room = extent - high;
+  return {begin, std::max(begin, room > 0 ? std::min(count, CeilDivide(room, step)) : 0)};
 }
 
-}  // namespace
-
-PixelRows::PixelRows(const Grid& grid, std::vector<Tap> taps) : grid_(grid), taps_(std::move(taps)) {
-  int64_t row_low = 0, row_high = 0, column_low = 0, column_high = 0;
+PixelRows::PixelRows(const Grid& grid, std::vector<Tap> taps)
+    : grid_(grid),
+      taps_(std::move(taps)),
+      inside_rows_(InsideRange(taps_, &Tap::row_offset, grid.rows, grid.in_row_step, grid.in_rows)),
+      inside_columns_(InsideRange(taps_, &Tap::column_offset, grid.columns, grid.in_column_step, grid.in_columns)) {
   for (const Tap& tap : taps_) {
-    row_low = std::min(row_low, tap.row_offset);
-    row_high = std::max(row_high, tap.row_offset);
-    column_low = std::min(column_low, tap.column_offset);
-    column_high = std::max(column_high, tap.column_offset);
     tap_floats_.push_back((tap.row_offset * grid.in_columns + tap.column_offset) * grid.in_pixel);
   }
   for (const int64_t floats : tap_floats_) tap_offsets_.push_back(floats - tap_floats_[0]);
-  InsideRange(grid.rows, grid.in_row_step, row_low, row_high, grid.in_rows, &row_begin_, &row_end_);
-  InsideRange(grid.columns, grid.in_column_step, column_low, column_high, grid.in_columns, &column_begin_,
-              &column_end_);
 }
 
 void PixelRows::FillPixel(int64_t row, int64_t column, const float* image, const float** a, int64_t stride) const {
   const int64_t in_row = row * grid_.in_row_step, in_column = column * grid_.in_column_step;
-  const bool inside = row >= row_begin_ && row < row_end_ && column >= column_begin_ && column < column_end_;
+  const bool inside = row >= inside_rows_.begin && row < inside_rows_.end && column >= inside_columns_.begin &&
+                      column < inside_columns_.end;
   const float* pixel = image + (in_row * grid_.in_columns + in_column) * grid_.in_pixel;
   for (size_t t = 0; t < taps_.size(); ++t) {
     bool valid = inside;

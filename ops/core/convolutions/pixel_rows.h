@@ -14,6 +14,16 @@ struct Tap {
   int64_t row_offset, column_offset;
 };
 
+// Indices [begin, end).
+struct IndexRange {
+  int64_t begin, end;
+};
+
+// Of so many rows or columns, a step of the image apart, those all of whose taps lie inside of its extent; `offset` is
+// that of the tap's rows or columns.
+IndexRange InsideRange(const std::vector<Tap>& taps, int64_t Tap::* offset, int64_t count, int64_t step,
+                       int64_t extent);
+
 // Output pixels (first_row + row * row_step, first_column + column * column_step) of every image, row < rows,
 // column < columns: all of them share the taps.
 class PixelRows : public RowSource {
@@ -37,10 +47,9 @@ class PixelRows : public RowSource {
 
   Grid grid_;
   std::vector<Tap> taps_;
-  std::vector<int64_t> tap_floats_;   // From the tap at offset (0, 0).
-  std::vector<int64_t> tap_offsets_;  // From the first tap.
-  // Rows and columns of the grid from which every tap lies inside the image.
-  int64_t row_begin_, row_end_, column_begin_, column_end_;
+  std::vector<int64_t> tap_floats_;          // From the tap at offset (0, 0).
+  std::vector<int64_t> tap_offsets_;         // From the first tap.
+  IndexRange inside_rows_, inside_columns_;  // From which every tap lies inside the image.
 };
 
 }  // namespace ipu_tf

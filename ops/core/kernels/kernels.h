@@ -16,14 +16,19 @@ struct PassRounding {
   bool nanoo = false;
 };
 
+// What is read later, and fetched into the second cache meanwhile: so many lines of it at a time.
+struct Ahead {
+  const float* begin = nullptr;
+  int64_t floats = 0;
+  int64_t lines_at_once = 0;
+};
+
 // What a block asks for beside its products, some lines with each piece of its reduction: a core waits for no more than
 // some twenty lines at a time, and operands that it needs now would queue behind the others.
 struct Fetch {
-  const float* ahead = nullptr;  // What later blocks read, for the second cache:
-  int64_t lines = 0;             // so many lines of it,
-  int64_t lines_of_piece = 0;    // and so many at a time.
-  int64_t rows_of_piece = 0;     // Rows, at a time, that the sums meet in the end,
-  bool results = false;          // and those of `c`.
+  Ahead ahead;                // What later blocks read, some of it with each piece.
+  int64_t rows_of_piece = 0;  // Rows, at a time, that the sums meet in the end,
+  bool results = false;       // and those of `c`.
 };
 
 // A block of output rows, each reduced over taps (filter positions) times a run of channels.
@@ -116,12 +121,8 @@ struct DepthwiseRun {
   bool inside;     // No tap is outside.
 };
 
-// What is read later, and fetched into the second cache meanwhile: so many lines of it at a time.
-struct Ahead {
-  const float* begin;
-  int64_t floats;
-  int64_t lines_at_once;
-};
+// Pixels of a block of a depthwise convolution: as many sums as keep two units busy.
+constexpr int kDepthwisePixels = 8;
 
 // Runs of output pixels of a depthwise convolution of multiplier 1.
 struct DepthwiseBlock {
@@ -135,7 +136,7 @@ struct DepthwiseBlock {
   bool add;         // Add the sum to `y` (else overwrite).
   bool round_taps;  // Round to float16 after each tap.
   bool nanoo;
-  Ahead ahead;  // Some with each block of eight pixels and vector of channels.
+  Ahead ahead;  // Some with each block of pixels and vector of channels.
 };
 
 // What runs of output pixels add to the filter gradient of a depthwise convolution of multiplier 1.
